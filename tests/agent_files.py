@@ -58,9 +58,10 @@ def database(file: Path, *statements: str) -> Iterator[apsw.Connection]:
     file.unlink(missing_ok=True)
     connection = apsw.Connection(str(file))
     try:
-        for statement in statements:
-            connection.execute(statement)
-        yield connection
+        with connection:  # at once: each write for itself waits for the disk
+            for statement in statements:
+                connection.execute(statement)
+            yield connection
     finally:
         connection.close()
 

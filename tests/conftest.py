@@ -1,21 +1,43 @@
 """What several test files need: a memory in a file, the real models loaded once, and a small deterministic one."""
 
 import hashlib
+import os
 import shutil
+import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import memorist
+from empty_memory import place_empty_memory
 from memorist import Memorist
 from memorist.embed import onnx_models
 from memorist.embed.local import LocalEmbedder
 
 MODELS = Path(__file__).parents[1] / "models"
 
+# A script that runs in the background ignores this signal, and so would the programs that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A busy machine is slow, which says nothing about the code; and the examples of a test may share a memory.
+hypothesis.settings.register_profile(
+    "busy machine",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture],
+)
+hypothesis.settings.load_profile("busy machine")
+
 pytest_plugins = ["postgres_fixtures"]
 collect_ignore = ["frameworks"]  # in environments of their own: scripts/test-adapters
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker more than there are processors, for tests wait for the disk and for each other's processes."""
+    return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) + 1
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -90,23 +112,31 @@ def target(request: pytest.FixtureRequest) -> Path | str:
 
 
 @pytest.fixture
-def memory(target: Path | str) -> Iterator[Memorist]:
+def empty_target(target: Path | str) -> Path | str:
+    """Where an empty memory is already."""
+    if isinstance(target, Path):
+        place_empty_memory(target)
+    return target
+
+
+@pytest.fixture
+def memory(empty_target: Path | str) -> Iterator[Memorist]:
     """Keyword search only: instant, for everything that is not about vectors."""
-    with memorist.open(target, embedder="none") as opened:
+    with memorist.open(empty_target, embedder="none") as opened:
         yield opened
 
 
 @pytest.fixture
-def hashed(target: Path | str) -> Iterator[Memorist]:
+def hashed(empty_target: Path | str) -> Iterator[Memorist]:
     """With vectors that know words but no meaning."""
-    with memorist.open(target, embedder=HashingEmbedder()) as opened:
+    with memorist.open(empty_target, embedder=HashingEmbedder()) as opened:
         yield opened
 
 
 @pytest.fixture
-def understanding(target: Path | str, bundled_model: LocalEmbedder) -> Iterator[Memorist]:
+def understanding(empty_target: Path | str, bundled_model: LocalEmbedder) -> Iterator[Memorist]:
     """With the bundled model."""
-    with memorist.open(target, embedder=bundled_model) as opened:
+    with memorist.open(empty_target, embedder=bundled_model) as opened:
         yield opened
 
 
@@ -131,3 +161,13 @@ def copy(filled: Path, tmp_path: Path) -> Callable[[], Path]:
         return folder / "memory.db"
 
     return one
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count what was skipped, by its reason: a run that is green may have left something out."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
+    if reasons:
+        terminalreporter.section(f"{len(skipped)} skipped")
+        for reason, count in reasons.most_common():
+            terminalreporter.line(f"{count:5} {reason}")

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from patience import LONGEST
+
 
 class ScriptedModel(ThreadingHTTPServer):
     """Calls the tool `memory` with each input of the script, one a turn, and then says that it is done."""
@@ -42,7 +44,7 @@ class ScriptedModel(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = 10
+    timeout = LONGEST
     server: ScriptedModel
 
     def do_POST(self) -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from patience import LONGEST
+
 KEY = "sk-test-0123456789abcdefSECRET"
 MODELS = ("anthropic:claude-test", "openai:gpt-test", "ollama:qwen-test")
 SECOND = dict(zip(MODELS, (4, 3, 1), strict=True))  # which part of a stream has the second piece of its text
@@ -144,7 +146,7 @@ def model_server() -> Iterator[ModelServer]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = 30
+    timeout = LONGEST
     disable_nagle_algorithm = True
     server: ModelServer
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from made_once import make_once
+
 LEAST_NODE = (22, 19)
 UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH")
 
@@ -32,16 +34,19 @@ def find_node() -> tuple[list[str], list[str]]:
 
 def fetch_package(name: str, version: str) -> Path:
     """Return the folder of a package from npm, which is fetched if it is not there yet."""
+    return make_once(kept_folder(name, version), lambda folder: _install(folder, name, version)) / "node_modules" / name
+
+
+def kept_folder(name: str, version: str) -> Path:
+    """Return the folder for something that is kept for the next run."""
+    return Path(tempfile.gettempdir()) / f"memorist-kept-{name.replace('@', '').replace('/', '-')}-{version}"
+
+
+def _install(folder: Path, name: str, version: str) -> None:
     _, npm = find_node()
-    kept = Path(tempfile.gettempdir()) / f"memorist-{name.replace('@', '').replace('/', '-')}-{version}"
-    folder = kept / "node_modules" / name
-    if not (folder / "package.json").exists():
-        known = subprocess.run([*npm, "view", name, "version"], capture_output=True, text=True, check=False)
-        if known.returncode and any(reason in known.stderr for reason in UNREACHABLE):
-            pytest.skip(f"there is no npm registry within reach to fetch {name} from")
-        fetch = [*npm, "install", "--prefix", str(kept), "--no-audit", "--no-fund", "--ignore-scripts"]
-        fetched = subprocess.run(
-            [*fetch, f"{name}@{version}"], capture_output=True, text=True, check=False, timeout=300
-        )
-        assert fetched.returncode == 0, fetched.stderr
-    return folder
+    known = subprocess.run([*npm, "view", name, "version"], capture_output=True, text=True, check=False)
+    if known.returncode and any(reason in known.stderr for reason in UNREACHABLE):
+        pytest.skip(f"there is no npm registry within reach to fetch {name} from")
+    fetch = [*npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts"]
+    fetched = subprocess.run([*fetch, f"{name}@{version}"], capture_output=True, text=True, check=False, timeout=600)
+    assert fetched.returncode == 0, fetched.stderr

@@ -14,15 +14,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
 from urllib.parse import quote
 
+from memorist.atomic_file import lock_file
+from patience import LONGEST
+
 _INTERVAL = 0.1  # seconds
-_STARTED_WITHIN = 60.0
 _SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
@@ -64,13 +66,12 @@ def use_server(shared: Path) -> Iterator[str]:
     own = folder / "users" / str(os.getpid())
     own.parent.mkdir(parents=True, exist_ok=True)
     own.touch()
-    with suppress(FileExistsError):
-        (folder / "starting").mkdir()
-        with (folder / "log").open("w") as log:
-            command = [sys.executable, __file__, str(folder)]
-            _started.append(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True))
     try:
-        yield _wait_for_address(folder)
+        with (folder / "lock").open("ab") as lock:
+            lock_file(lock, wait=True)
+            if not (folder / "address").exists():
+                _start(folder)
+        yield (folder / "address").read_text()
     finally:
         if own.name == str(os.getpid()):  # and not in a child that was forked
             own.unlink(missing_ok=True)
@@ -78,21 +79,25 @@ def use_server(shared: Path) -> Iterator[str]:
                 _wait_for_end(folder)
 
 
-def _wait_for_address(folder: Path) -> str:
-    deadline = time.monotonic() + _STARTED_WITHIN
-    while time.monotonic() < deadline:
-        with suppress(FileNotFoundError):
-            return (folder / "address").read_text()
+def _start(folder: Path) -> None:
+    """Start the server, and wait until it says where it is."""
+    with (folder / "log").open("w") as log:
+        command = [sys.executable, __file__, str(folder)]
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    _started.append(process)
+    deadline = time.monotonic() + LONGEST
+    while not (folder / "address").exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"the PostgreSQL server did not start: {(folder / 'log').read_text()}")
         time.sleep(_INTERVAL / 4)
-    raise RuntimeError(f"the PostgreSQL server did not start: {(folder / 'log').read_text()}")
 
 
 def _wait_for_end(folder: Path) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + LONGEST
     while folder.exists() and time.monotonic() < deadline:
         time.sleep(_INTERVAL / 4)
     while _started:
-        _started.pop().wait(10)
+        _started.pop().wait(LONGEST)
 
 
 class Server:
@@ -148,11 +153,11 @@ class Server:
         """Stop the server: SIGINT ends its connections, SIGQUIT it as well, without a checkpoint."""
         if self._process:
             self._process.send_signal(how)
-            self._process.wait(30)
+            self._process.wait(LONGEST)
             self._process = None
 
     def remove(self) -> None:
-        self.stop()
+        self.stop(signal.SIGQUIT)  # what a checkpoint would write is removed anyway
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, program: str, *arguments: str, check: bool = True) -> int:

@@ -13,10 +13,10 @@ import apsw
 import pytest
 
 from memorist import Memorist
+from patience import LONGEST
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 FORK_OPTIONS = ("-W", "ignore::DeprecationWarning")
-LONGEST = 300.0  # seconds; a process that hangs is ended then, and its test fails
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])}
 
 

@@ -1,7 +1,6 @@
 """A command at a terminal of its own: what it shows, what is typed, and keys such as Ctrl-C."""
 
 import os
-import pty
 import re
 import select
 import subprocess
@@ -11,7 +10,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-LONGEST = 60.0  # seconds until something has to show
+import pytest
+
+from patience import LONGEST
+
 CTRL_C, CTRL_D, UP = "\x03", "\x04", "\x1b[A"
 _COLOUR = re.compile(rb"\x1b\[[0-9;?]*[a-zA-Z]")  # what readline and colours write
 
@@ -81,10 +83,20 @@ class Terminal:
         return bool(piece)
 
 
+def _open() -> tuple[int, int]:
+    """Open a pseudo-terminal, or skip the test: containers may have none, and Windows never has."""
+    pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
+    try:
+        sides: tuple[int, int] = pty.openpty()
+    except OSError as exc:
+        pytest.skip(f"no pseudo-terminal can be opened here: {exc}")
+    return sides
+
+
 @contextmanager
 def terminal(*arguments: str, environment: Mapping[str, str]) -> Iterator[Terminal]:
     """`memorist` at a terminal; it does not outlive the block."""
-    ours, theirs = pty.openpty()
+    ours, theirs = _open()
     process = subprocess.Popen(
         [sys.executable, "-m", "memorist", *arguments],
         env={**environment, "TERM": "xterm"},

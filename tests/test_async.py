@@ -14,6 +14,7 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from memorist import AsyncMemorist, InvalidInput, Memorist
+from patience import LONGEST
 
 NOT_METHODS = {"recalls_lost"}
 
@@ -112,7 +113,7 @@ class Waiting(HashingEmbedder):
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         self.asked.set()
-        assert self.may_answer.wait(60)
+        assert self.may_answer.wait(LONGEST)
         return super().embed(texts)
 
 
@@ -152,7 +153,7 @@ def test_an_import_that_is_cancelled_under_way_is_finished_as_a_whole(target: Pa
 
     def wait(*_: object) -> None:
         begun.set()
-        assert may_go_on.wait(60)
+        assert may_go_on.wait(LONGEST)
 
     async def use() -> None:
         async with memorist.open_async(target, embedder="none") as memory:

@@ -307,7 +307,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=()), max_size=40
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(TEXTS, max_size=8), st.integers(64, 600))
 def test_no_block_is_over_its_budget_or_leaves_its_frame(texts: list[str], budget: int) -> None:
     with _with(texts) as memory:

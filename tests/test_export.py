@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memorist
@@ -292,7 +292,7 @@ class Life:
         self.memory.index(self.folder)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(steps=STEPS, vectors=st.booleans())
 def test_whatever_a_memory_has_lived_through_its_export_gives_the_same_bytes_again(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Any], vectors: bool
@@ -354,7 +354,7 @@ def test_a_folder_of_markdown_gives_back_the_same_memories(memory: Memorist, tmp
             assert (tmp_path / "again" / file.relative_to(tmp_path / "notes")).read_bytes() == file.read_bytes()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     texts=st.lists(st.text(max_size=80).map(clean).filter(str.strip), min_size=1, max_size=5, unique=True),
     title=st.one_of(st.none(), TEXTS.map(str.strip).filter(bool)),

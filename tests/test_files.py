@@ -15,7 +15,8 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from memorist import Memorist, MemoristError, StoreCorrupt, StoreError
-from processes import ENVIRONMENT, LONGEST, contents, ending, running
+from patience import LONGEST
+from processes import ENVIRONMENT, contents, ending, running
 
 
 def open_hashed(path: Path) -> Memorist:

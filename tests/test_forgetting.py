@@ -18,7 +18,7 @@ from uuid import uuid4
 import apsw
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memorist
@@ -456,7 +456,7 @@ def a_word(number: int) -> str:
     return "".join(chr(ord("a") + byte % 26) for byte in letters)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15)
 @given(
     steps=st.lists(
         st.tuples(

@@ -115,7 +115,7 @@ class TestForms:
         with pytest.raises(InvalidInput, match="cannot be used"):
             memory.add("a note", id=id)
 
-    @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=50, suppress_health_check=list(HealthCheck))
     @given(id=st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1).filter(str.strip))
     def test_any_text_without_control_characters_is_an_id(self, memory: Memorist, id: str) -> None:
         assert memory.get(memory.add("a note", id=id[:512]).id).id == id[:512]

@@ -892,7 +892,6 @@ def _settings(examples: int, steps: int) -> settings:
     return settings(
         max_examples=examples,
         stateful_step_count=steps,
-        deadline=None,
         derandomize=examples < LONG,
         database=None,
         suppress_health_check=list(HealthCheck),

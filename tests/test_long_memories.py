@@ -620,7 +620,7 @@ def assert_parts(text: str, title: str | None = None) -> None:
     assert [text[at] for at in range(len(text)) if at not in covered and not text[at].isspace()] == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TEXTS)
 @example("\n".join(["some words in a line"] * 40))
 @example("\r\n".join(["some words in a line."] * 40))
@@ -629,14 +629,14 @@ def test_parts_are_in_order_within_the_budget_and_hold_all_there_is_to_see(text:
     assert_parts(text)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.sampled_from(["One more.", "Two of them!", "word", "and"]), min_size=1, max_size=400).map(" ".join))
 @example(" ".join(f"Sentence {number} is short." for number in range(100)))
 def test_so_are_those_of_one_long_line(text: str) -> None:
     assert_parts(text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TEXTS)
 @example(" ".join(f"We came {number} times." for number in range(40)))
 @example("".join(f"我们来了{number}次。" for number in range(60)))

@@ -13,7 +13,8 @@ import memorist
 from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist
 from memorist.ingest import recorder
-from processes import LONGEST, ending, expect, running, tell
+from patience import LONGEST
+from processes import ending, expect, running, tell
 
 PROCESSES, THREADS = 2, 3
 EVERYBODY = "said by everybody"

@@ -15,7 +15,8 @@ import memorist
 from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist, NotFound, StoreBusy
 from memorist.store.sqlite import vectors
-from processes import FORK_OPTIONS, LONGEST, ending, everything, expect, forks, line, running, tell
+from patience import LONGEST
+from processes import FORK_OPTIONS, ending, everything, expect, forks, line, running, tell
 
 WRITERS = 8
 SEARCHERS = 2
@@ -426,7 +427,7 @@ def test_a_write_gives_up_with_a_clear_error_when_the_file_stays_locked(path: Pa
             started = time.monotonic()
             with pytest.raises(StoreBusy, match=r"memory\.db stayed locked by another process for 0\.1 s"):
                 WRITES[verb](memory, live.id, forgotten.id)
-            assert 0.1 <= time.monotonic() - started < 10
+            assert 0.1 <= time.monotonic() - started < 60
 
         assert list(memory.list()) == [live]
         assert [one.id for one in memory.list(deleted=True)] == [forgotten.id]

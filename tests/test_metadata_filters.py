@@ -124,7 +124,7 @@ filters = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(stored=st.lists(documents, min_size=1, max_size=8), given=st.lists(filters, min_size=3, max_size=6))
 def test_every_call_agrees_with_what_the_documentation_says(
     hashed: Memorist, stored: list[dict[str, Any]], given: list[dict[str, Any]]
@@ -132,7 +132,7 @@ def test_every_call_agrees_with_what_the_documentation_says(
     check_every_call(hashed, stored, given)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(stored=st.lists(documents, min_size=1, max_size=8), given=st.lists(filters, min_size=3, max_size=6))
 def test_every_call_agrees_with_it_where_fields_are_indexed(
     indexed: Memorist, stored: list[dict[str, Any]], given: list[dict[str, Any]]
@@ -162,7 +162,7 @@ def check_every_call(hashed: Memorist, stored: list[dict[str, Any]], given: list
         assert hashed.facets(None, ["sector"], metadata=filter)["sector"].get("semantic", 0) == len(expected)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(before=documents, after=documents, filter=filters)
 def test_the_past_is_filtered_by_the_metadata_of_then(
     hashed: Memorist, before: dict[str, Any], after: dict[str, Any], filter: dict[str, Any]

@@ -268,7 +268,7 @@ def pieces() -> st.SearchStrategy[str]:
 
 class TestAnyText:
     @given(st.text() | pieces())
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=400)
     def test_it_is_redacted_once_and_for_all(self, text: str) -> None:
         result, places = redact(text)
 
@@ -278,7 +278,7 @@ class TestAnyText:
         assert result.count("\n") == text.count("\n") or "private-key" in [place.kind for place in places]
 
     @given(pieces().filter(lambda text: "[redacted:" not in text))
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     def test_what_is_outside_the_reported_places_is_unchanged(self, text: str) -> None:
         result, places = redact(text)
         before, *between, after = PLACEHOLDER.split(result)[::2] if places else (text, "")
@@ -292,7 +292,7 @@ class TestAnyText:
             assert previous < start - len(piece)
 
     @given(st.lists(st.sampled_from(PLANTED), min_size=1, max_size=6))
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     def test_secrets_do_not_hide_one_another(self, several: list[Planted]) -> None:
         result, _ = redact("\n\n".join(one.text for one in several))
 

@@ -17,6 +17,7 @@ from conftest import HashingEmbedder
 from living import ids, rows, texts
 from memorist import EmbedderUnavailable, Memorist, StoreError
 from memorist.embed.local import LocalEmbedder
+from patience import LONGEST
 from placed import PlacedEmbedder
 from statements import watched
 
@@ -116,7 +117,7 @@ class TestTheLegs:
 
     def test_they_run_at_the_same_time(self, path: Path) -> None:
         """Each waits for the other to have begun: one after the other, neither would ever end."""
-        both = threading.Barrier(2, timeout=20)
+        both = threading.Barrier(2, timeout=LONGEST)
         met: list[str] = []
 
         class Patient(HashingEmbedder):
@@ -301,7 +302,7 @@ class TestTheAnswer:
             assert wanted.id not in ids(memory.search(question, min_relevance=0.5))
 
     def test_a_recorded_search_waits_for_no_writer(self, path: Path) -> None:
-        with memorist.open(path, embedder="none", busy_timeout=60) as memory:
+        with memorist.open(path, embedder="none", busy_timeout=600) as memory:
             memory.add("the badger digs")
             writer = apsw.Connection(str(path))
             writer.execute("begin immediate")
@@ -314,7 +315,7 @@ class TestTheAnswer:
                 writer.close()
 
             assert found == [1, 1, 1]
-            assert waited < 30
+            assert waited < 300
             assert len(memory.recalls()) == 3
 
     def test_a_search_that_fails_leaves_nothing_open(self, path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memorist
@@ -582,7 +582,7 @@ class TestCost:
         assert path.read_bytes() == before
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(st.data())
 def test_indexes_and_vectors_agree_with_the_text_after_any_sequence_of_changes(data: st.DataObject) -> None:
     words = st.lists(st.sampled_from(["fox", "dog", "red", "部署", "C++", "deploying", "ünï"]), min_size=1, max_size=4)

@@ -15,7 +15,7 @@ from typing import Any
 
 import apsw
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memorist
@@ -901,7 +901,7 @@ def write(memory: Memorist, contents: Sequence[str], folder: Path) -> list[objec
     return [(one.id, one.near and one.near.id) for one in added]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(mine=texts, theirs=texts, word=st.text(min_size=1, max_size=12))
 def test_a_namespace_answers_as_if_it_were_alone(
     tmp_path_factory: pytest.TempPathFactory, mine: list[str], theirs: list[str], word: str

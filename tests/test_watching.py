@@ -17,8 +17,7 @@ import memorist
 from memorist import InvalidInput, Memorist, MissingExtra
 from memorist.documents import IndexProgress, IndexReport
 from memorist.engine.files import IndexOptions
-
-LONGEST = 30.0  # seconds until a report is missed
+from patience import LONGEST
 
 pytest.importorskip("watchfiles", reason="the extra `watch` is not installed")
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import reprlib
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -80,7 +81,7 @@ def content(value: object, what: str = "content") -> str:
 def id_or_part(value: object) -> str:
     """An id, or the beginning or end of one."""
     if not isinstance(value, str) or not value:
-        raise InvalidInput(f"an id must be text, not {value!r}")
+        raise InvalidInput(f"an id must be text, not {quote(value)}")
     return clean(value)
 
 
@@ -171,6 +172,17 @@ def _is_invisible(character: str) -> bool:
     )
 
 
+def quote(value: object) -> str:
+    """Return a value as a message shows it: not all of a long one, and however deep it is."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return f"{value!r:.80}" if isinstance(value, str) else _REPR.repr(value)[:80]
+
+
+_REPR = reprlib.Repr()
+_REPR.maxlong = _REPR.maxother = 80
+
+
 def text_or_none(value: object, what: str) -> str | None:
     """A longer text that may be missing, such as a summary."""
     return None if value is None else content(value, what)
@@ -179,7 +191,7 @@ def text_or_none(value: object, what: str) -> str | None:
 def choice(value: object, allowed: Iterable[str], what: str) -> str:
     options = tuple(allowed)
     if value not in options:
-        raise InvalidInput(f"{what} {value!r} is unknown; it can be one of: {', '.join(options)}")
+        raise InvalidInput(f"{what} {quote(value)} is unknown; it can be one of: {', '.join(options)}")
     return str(value)
 
 
@@ -202,7 +214,7 @@ def number(value: object, what: str, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInput(f"{what} must be a number, not {_type_name(value)}")
     if not low <= value <= high:  # NaN is in no range
-        raise InvalidInput(f"{what} must be from {low:g} to {high:g}, not {value:g}")
+        raise InvalidInput(f"{what} must be from {low:g} to {high:g}, not {quote(value)}")
     return float(value)
 
 
@@ -210,7 +222,7 @@ def whole_number(value: object, what: str, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidInput(f"{what} must be a whole number, not {_type_name(value)}")
     if not low <= value <= high:
-        raise InvalidInput(f"{what} must be from {low} to {high}, not {value}")
+        raise InvalidInput(f"{what} must be from {low} to {high}, not {quote(value)}")
     return value
 
 
@@ -269,7 +281,7 @@ def _period(value: object, what: str) -> Period:
     found = parse_period(value)
     if found is None:
         raise InvalidInput(
-            f"{what} {value!r} is not a time; write it like 2026-03-31, 2026-03, 2026-03-31T18:00Z, yesterday, "
+            f"{what} {quote(value)} is not a time; write it like 2026-03-31, 2026-03, 2026-03-31T18:00Z, yesterday, "
             "last tuesday or 3 weeks ago"
         )
     return found
@@ -278,9 +290,9 @@ def _period(value: object, what: str) -> Period:
 def memory_id(value: object) -> str:
     """An id that a caller chose for a new memory. It is stored and compared as it is."""
     if not isinstance(value, str) or not 0 < len(value) <= MAX_ID_CHARACTERS:
-        raise InvalidInput(f"id {value!r:.80} cannot be used; take text of 1 to {MAX_ID_CHARACTERS} characters")
+        raise InvalidInput(f"id {quote(value)} cannot be used; take text of 1 to {MAX_ID_CHARACTERS} characters")
     if not value.strip() or (not _is_printable_ascii(value) and any(map(_is_unfit_for_id, value))):
-        raise InvalidInput(f"id {value!r:.80} cannot be used; it may have no control characters and no ends of lines")
+        raise InvalidInput(f"id {quote(value)} cannot be used; it may have no control characters and no ends of lines")
     return value
 
 
@@ -295,7 +307,7 @@ def _is_unfit_for_id(character: str) -> bool:
 def session_id(value: object) -> str:
     """The id of a session, often chosen by another program."""
     if not isinstance(value, str) or not _SESSION_ID.fullmatch(value):
-        raise InvalidInput(f"session id {value!r} cannot be used; take 1 to 128 characters on one line")
+        raise InvalidInput(f"session id {quote(value)} cannot be used; take 1 to 128 characters on one line")
     return clean(value)
 
 
@@ -404,7 +416,7 @@ def search_filter(given: Mapping[str, Any], *, include_superseded: object = True
 
 def flag(value: object, what: str) -> bool:
     if not isinstance(value, bool):
-        raise InvalidInput(f"{what} must be True or False, not {value!r}")
+        raise InvalidInput(f"{what} must be True or False, not {quote(value)}")
     return value
 
 
@@ -421,7 +433,7 @@ def _any_of(what: str, check: Callable[[object], str]) -> Callable[[object], tup
 def _month(value: object) -> str:
     if isinstance(value, str) and _MONTH.fullmatch(value):
         return value
-    raise InvalidInput(f"month {value!r} is not a month; write it like 2026-03")
+    raise InvalidInput(f"month {quote(value)} is not a month; write it like 2026-03")
 
 
 FILTERS: Mapping[str, Callable[[object], Any]] = {

@@ -13,7 +13,7 @@ import pytest
 from anthropic import Anthropic, AsyncAnthropic
 from anthropic.lib.tools import ToolError
 from anthropic.tools import BetaAsyncLocalFilesystemMemoryTool, BetaLocalFilesystemMemoryTool
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memorist
@@ -172,7 +172,7 @@ COMMANDS = st.one_of(
 
 
 @given(script=st.lists(COMMANDS, min_size=3, max_size=12))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 def test_whatever_a_model_does_to_files_comes_out_as_on_disk(
     tmp_path_factory: pytest.TempPathFactory, script: list[dict[str, Any]]
 ) -> None:

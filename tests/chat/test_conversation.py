@@ -27,6 +27,7 @@ from memorist.cli.app import describe_error
 from memorist.embed.base import Vectors
 from memorist.errors import Hint
 from model_server import MODELS, SECOND, Breaks, ModelServer, Refuses, Says, calls, model_server, says
+from patience import LONGEST
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 every_provider = pytest.mark.parametrize("model", MODELS)
@@ -54,7 +55,7 @@ def begin(memory: Memorist, server: ModelServer, warnings: list[str]) -> Begin:
         )
         tools = Tools(memory, session=recorder.session, warn=warnings.append, add=options.get("add", False))
         context = partial(memory.context, session=recorder.session)
-        provider = create_provider(model, timeout=10, environ=server.environment)
+        provider = create_provider(model, timeout=LONGEST, environ=server.environment)
         return Conversation(provider, tools, recorder, context, warnings.append)
 
     return one
@@ -144,7 +145,7 @@ class TestContext:
             raise StoreCorrupt("a stored vector is damaged", hint=Hint("repair"))
 
         recorder = ConversationRecorder(None, project=None, redact=True, warn=print)
-        provider = create_provider(MODELS[0], timeout=10, environ=server.environment)
+        provider = create_provider(MODELS[0], timeout=LONGEST, environ=server.environment)
         Conversation(provider, None, recorder, fail, warnings.append, describe_error).ask("how do we deploy?", hush)
 
         assert warnings[0].endswith("; `memorist check --repair` repairs indexes and vectors")
@@ -363,7 +364,7 @@ class TestSaving:
         model = Stopped()
         with memorist.open(path, embedder=model) as memory:
             recorder = ConversationRecorder(memory, project=None, redact=True, warn=print)
-            provider = create_provider(MODELS[0], timeout=10, environ=server.environment)
+            provider = create_provider(MODELS[0], timeout=LONGEST, environ=server.environment)
             conversation = Conversation(provider, None, recorder, memory.context, print)
 
             with pytest.raises(KeyboardInterrupt):
@@ -439,7 +440,7 @@ class TestGoingOn:
 class TestWithoutMemory:
     def test_one_can_talk_all_the_same(self, server: ModelServer) -> None:
         recorder = ConversationRecorder(None, project=None, redact=True, warn=print)
-        provider = create_provider(MODELS[0], timeout=10, environ=server.environment)
+        provider = create_provider(MODELS[0], timeout=LONGEST, environ=server.environment)
         conversation = Conversation(provider, None, recorder, lambda message: "", print)
 
         assert conversation.ask("hello", hush).text == "You said: hello"
@@ -453,7 +454,7 @@ class TestWithoutMemory:
         said: list[str] = []
         with memorist.open(path, embedder="none", read_only=True) as reading:
             recorder = ConversationRecorder(reading, project=None, redact=True, warn=said.append)
-            provider = create_provider(MODELS[0], timeout=10, environ=server.environment)
+            provider = create_provider(MODELS[0], timeout=LONGEST, environ=server.environment)
 
             Conversation(provider, None, recorder, reading.context, said.append).ask("how do we deploy?", hush)
 

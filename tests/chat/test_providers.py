@@ -26,6 +26,7 @@ from model_server import (
     model_server,
     says,
 )
+from patience import LONGEST
 
 SEARCH = Tool("memory_search", "Searches.", {"type": "object", "properties": {"query": {"type": "string"}}})
 HELLO = [Message("user", "Hello")]
@@ -41,7 +42,7 @@ def server() -> Iterator[ModelServer]:
 def provider(server: ModelServer, model: str, slept: list[float] | None = None, **environment: str) -> Provider:
     """A provider that asks the server; what it waits is written down instead."""
     waits = [] if slept is None else slept
-    return create_provider(model, timeout=10, environ=server.environment | environment, sleep=waits.append)
+    return create_provider(model, timeout=LONGEST, environ=server.environment | environment, sleep=waits.append)
 
 
 def ask(server: ModelServer, model: str, messages: list[Message] = HELLO, **options: Any) -> tuple[Reply, list[str]]:
@@ -352,7 +353,7 @@ class TestRefusals:
         name = model.partition(":")[0].upper()
 
         with pytest.raises(ConfigError, match=f"^{model} needs a key: set {name}_API_KEY$"):
-            create_provider(model, timeout=10, environ={})
+            create_provider(model, timeout=LONGEST, environ={})
 
     @every_provider
     def test_a_model_that_is_not_there(self, server: ModelServer, model: str) -> None:

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from empty_memory import place_empty_memory
 from memorist.cli.app import main
+from patience import LONGEST
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -79,6 +81,7 @@ class CommandLine:
 
     def add(self, content: str, *options: str) -> str:
         """Add a memory and return its id."""
+        place_empty_memory(self.database)
         id: str = self("add", content, "--json", *options).json["id"]
         return id
 
@@ -97,5 +100,5 @@ class CommandLine:
     ) -> CommandResult:
         """Run a command in a process of its own, to its end."""
         with self.start(*arguments, env=os.environ | dict(environment)) as process:
-            out, err = process.communicate(stdin, timeout=60)
+            out, err = process.communicate(stdin, timeout=LONGEST)
         return CommandResult(process.returncode, out.decode("utf-8"), err.decode("utf-8"))

@@ -15,6 +15,7 @@ from command_line import CommandLine, CommandResult
 
 import memorist
 from memorist.cli.app import COMMAND_GROUPS, COMMANDS, app
+from patience import LONGEST
 
 ESCAPE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 HOSTILE = "bell\x07 back\x08 \x1b[31mred\x1b[0m \x9b31m csi \x7f \u202eevil\u202c end"
@@ -389,7 +390,7 @@ class TestStrangeInput:
         cli.add("nothing to see")
         with cli.start("search", "x" * 10_000, "--json") as process:
             try:
-                process.communicate(timeout=30)
+                process.communicate(timeout=LONGEST)
             finally:
                 process.kill()
 
@@ -428,7 +429,7 @@ class TestInterruptions:
         with cli.start("add", "--jsonl", str(lines)) as process:
             self._wait_for_the_first_batch(cli.database, process)
             os.kill(process.pid, signal.SIGINT)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=LONGEST)
 
         kept = cli.contents("--limit", "60000")
         assert (process.returncode, out) == (130, b"")

@@ -14,8 +14,9 @@ import pytest
 from command_line import CommandLine, CommandResult
 
 from model_server import KEY, MODELS, SECOND, Body, Breaks, ModelServer, Pauses, Refuses, calls, model_server, says
+from patience import LONGEST
+from terminal import CTRL_D, UP, terminal
 
-pty = pytest.mark.skipif(importlib.util.find_spec("pty") is None, reason="this system has no pseudo-terminals")
 HOSTILE = "safe \x1b[2Jcleared\x07 \x9b31m \u202eevil"
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 
@@ -338,7 +339,7 @@ class TestInterruptions:
             assert process.stdout is not None
             assert process.stdout.read(3) == b"one"
             process.send_signal(number)
-            process.communicate(timeout=60)
+            process.communicate(timeout=LONGEST)
 
         assert process.returncode == code
         assert turns(cli) == [("user", "hello"), ("assistant", "good day")]
@@ -347,11 +348,8 @@ class TestInterruptions:
         assert server.told() == [("user", "hello"), ("assistant", "good day"), ("user", "again")]
 
 
-@pty
 class TestTerminal:
     def test_a_conversation(self, cli: CommandLine, server: ModelServer) -> None:
-        from terminal import CTRL_D, terminal
-
         cli.add("We deploy with `make ship` from the release branch")
         with terminal("chat", environment=os.environ) as screen:
             screen.expect("Chatting with anthropic:claude-test. /help lists commands; Ctrl-D ends.")
@@ -379,8 +377,6 @@ class TestTerminal:
             assert screen.end()[0] == 0
 
     def test_an_answer_shows_as_it_arrives_and_moves_no_cursor(self, cli: CommandLine, server: ModelServer) -> None:
-        from terminal import terminal
-
         step = Pauses(says(f"{HOSTILE} first", "second"), after=SECOND[MODELS[0]])
         server.script = [step]
         with terminal("chat", environment=os.environ) as screen:
@@ -395,8 +391,6 @@ class TestTerminal:
         assert not any(byte in screen.raw.decode() for byte in "\x07\x9b\u202e")
 
     def test_ctrl_c_stops_an_answer_and_it_can_be_asked_for_again(self, cli: CommandLine, server: ModelServer) -> None:
-        from terminal import terminal
-
         step = Pauses(says("one", "two"), after=SECOND[MODELS[0]])
         server.script = [step]
         with terminal("chat", environment=os.environ) as screen:
@@ -412,8 +406,6 @@ class TestTerminal:
         assert turns(cli) == [("user", "hello"), ("assistant", "You said: hello")]
 
     def test_ctrl_c_at_the_prompt_takes_back_what_was_typed(self, cli: CommandLine, server: ModelServer) -> None:
-        from terminal import terminal
-
         with terminal("chat", environment=os.environ) as screen:
             screen.expect("> ")
             screen.type("a slip")
@@ -428,8 +420,6 @@ class TestTerminal:
 
     @pytest.mark.skipif(importlib.util.find_spec("readline") is None, reason="this Python has no readline")
     def test_what_was_typed_before_comes_back(self, cli: CommandLine, server: ModelServer) -> None:
-        from terminal import UP, terminal
-
         with terminal("chat", environment=os.environ) as screen:
             screen.enter("hello")
             screen.expect("You said: hello\r\n")
@@ -441,8 +431,6 @@ class TestTerminal:
         assert [text for role, text in server.told() if role == "user"] == ["hello", "hello"]
 
     def test_after_an_error_it_goes_on(self, cli: CommandLine, server: ModelServer) -> None:
-        from terminal import terminal
-
         server.script = [
             Refuses(401, "no"), Breaks(says("one", "two"), after=SECOND[MODELS[0]]), Refuses(500, "oops"),
         ]  # fmt: skip
@@ -465,8 +453,6 @@ class TestTerminal:
         assert sound(cli)
 
     def test_a_message_that_never_got_an_answer_is_not_saved(self, cli: CommandLine, server: ModelServer) -> None:
-        from terminal import terminal
-
         server.script = [says("good day"), Refuses(500, "oops")]
         with terminal("chat", environment=os.environ) as screen:
             screen.enter("hello")
@@ -479,8 +465,6 @@ class TestTerminal:
         assert turns(cli) == [("user", "hello"), ("assistant", "good day")]
 
     def test_a_new_conversation_is_begun_on_demand(self, cli: CommandLine, server: ModelServer) -> None:
-        from terminal import terminal
-
         with terminal("chat", environment=os.environ) as screen:
             screen.enter("one")
             screen.expect("You said: one\r\n")
@@ -495,8 +479,6 @@ class TestTerminal:
         assert len(cli("session", "list", "--json").json["sessions"]) == 2
 
     def test_a_memory_that_fails_is_warned_of_and_the_conversation_goes_on(self, cli: CommandLine) -> None:
-        from terminal import terminal
-
         cli.database.write_text("these are notes, not a database\n" * 100)
         with terminal("chat", environment=os.environ) as screen:
             screen.expect("Warning: this conversation has no memory: ")

@@ -1,6 +1,5 @@
 """`memorist import --discover`: what other programs keep on this machine, listed, and taken in on one word."""
 
-import importlib.util
 import os
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 from command_line import CommandLine
 
 from agent_files import SESSION, TALK, write_codex, write_gemini, write_opencode, write_zed
+from terminal import terminal
 
 
 @pytest.fixture(autouse=True)
@@ -73,10 +73,7 @@ def test_what_cannot_be_read_is_said_and_does_not_stop_the_rest(machine: Command
     assert told.out.count(" added") == 3
 
 
-@pytest.mark.skipif(importlib.util.find_spec("pty") is None, reason="this system has no pseudo-terminals")
 def test_at_a_terminal_one_word_takes_it_in(machine: CommandLine) -> None:
-    from terminal import terminal
-
     with terminal("import", "--discover", environment=os.environ) as screen:
         screen.expect("Import what is new (3)? [y/N]")
         screen.type("y\n")

@@ -17,9 +17,9 @@ from command_line import CommandLine, CommandResult
 import memorist
 from agent_files import SESSION, TALK, Said, gemini_message, write_codex, write_gemini
 from memorist.hooks import MAX_LOG_BYTES, PendingNotes, UnsavedConversation
+from patience import LONGEST
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
-PATIENCE = 60.0  # seconds until something that happens by itself must have happened
 READING = ("SessionStart", "UserPromptSubmit", "BeforeAgent", "sessionStart")
 SAVING = ("PreCompact", "SessionEnd", "PreCompress")
 
@@ -94,7 +94,7 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 def until(true: Callable[[], object]) -> None:
     """Wait for what another process does."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LONGEST
     while not true():
         assert time.monotonic() < deadline, "it never came to be"
         time.sleep(0.02)
@@ -509,7 +509,7 @@ class TestSaving:
             agent.undone(later)
             assert_passed_over(agent.cli.spawn("hook", "later"))
         with worker:
-            assert worker.wait(PATIENCE) == 0
+            assert worker.wait(LONGEST) == 0
 
         assert agent.notes == []
         assert len(agent.cli.contents("--project", "api")) == 2
@@ -624,7 +624,7 @@ class TestErrors:
 
     def test_a_hook_that_hangs_ends_itself(self, agent: Agent) -> None:
         with agent.cli.start("hook", "SessionEnd") as process:  # whose event never comes
-            code = process.wait(PATIENCE)
+            code = process.wait(LONGEST)
             out, err = process.communicate()
 
         assert (code, out, err) == (0, b"", b"")
@@ -666,7 +666,7 @@ def test_a_hook_imports_neither_the_protocol_nor_a_model_it_does_not_need(agent:
     for name, prompt in {"SessionStart": "", "UserPromptSubmit": "ok", "BeforeAgent": "the staging server?"}.items():
         command = [sys.executable, "-c", program, "hook", name]
         given = agent.event(name, prompt=prompt)
-        done = subprocess.run(command, input=given, capture_output=True, env=os.environ, timeout=PATIENCE, check=True)
+        done = subprocess.run(command, input=given, capture_output=True, env=os.environ, timeout=LONGEST, check=True)
         loaded[name] = {module.partition(".")[0] for module in done.stderr.decode().split()}
 
     assert all(not {"mcp", "anyio", "pydantic", "httpx"} & modules for modules in loaded.values())

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 
+from patience import LONGEST
+
 FACT = {
     "id", "text", "kind", "subject", "predicate", "object", "confidence", "effective", "decay_rate", "created_at",
     "reinforced_at",
@@ -334,7 +336,7 @@ class TestDupes:
         master, slave = os.openpty()
         with cli.start("dupes", "--merge", "--json", stdin=slave) as process:
             os.write(master, answer)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=LONGEST)
         for end in (master, slave):
             os.close(end)
 

@@ -4,20 +4,21 @@ import codecs
 import json
 import tracemalloc
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memorist import validation
 from memorist.errors import InvalidInput
 from memorist.importers import transcripts
 from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn, read_conversations
+from strange_values import places, strange, to_json, to_lines
 
 SAMPLES = Path(__file__).parents[1] / "data" / "transcripts"
 Write = Callable[..., Path]
@@ -570,25 +571,11 @@ def test_messages_that_cannot_be_read_are_counted(write: Write) -> None:
 
 
 JUNK = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=5),
+    strange,
     st.sampled_from(["user", "tool", "<bash-input>", "\ue200entity\ue202[\ue201", "n-u1", "k-3", "\ud800", "1" * 30]),
-    st.just([]),
-    st.just({}),
     st.lists(st.one_of(st.integers(), st.text(max_size=3), st.just({"type": "text", "text": 5})), max_size=3),
     st.dictionaries(st.sampled_from(["role", "text", "type", "message", "uuid", "parent"]), st.text(max_size=3)),
 )
-
-
-def places(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Every list or mapping in a JSON value, with each of its keys."""
-    keys = range(len(value)) if isinstance(value, list) else list(value) if isinstance(value, dict) else ()
-    for key in keys:
-        yield value, key
-        yield from places(value[key])
 
 
 def mutated(value: Any, draw: Callable[..., Any]) -> Any:
@@ -623,14 +610,14 @@ def check(found: ImportedConversation | ImportProblem, tools: bool) -> None:
 
 
 @pytest.mark.parametrize("sample", sorted(SAMPLES.iterdir()), ids=lambda file: file.name)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(data=st.data())
 def test_nothing_that_is_damaged_raises_anything_else(tmp_path: Path, sample: Path, data: st.DataObject) -> None:
     if sample.suffix == ".jsonl":
         values = mutated([json.loads(one) for one in sample.read_text("utf-8").splitlines()], data.draw)
-        text = "".join(f"{json.dumps(one)}\n" for one in values)
+        text = to_lines(values)
     else:
-        text = json.dumps(mutated(json.loads(sample.read_text("utf-8")), data.draw))
+        text = to_json(mutated(json.loads(sample.read_text("utf-8")), data.draw))
     raw = bytearray(text.encode())
     for _ in range(data.draw(st.integers(0, 2))):
         at = data.draw(st.integers(0, max(len(raw) - 1, 0)))
@@ -645,7 +632,7 @@ def test_nothing_that_is_damaged_raises_anything_else(tmp_path: Path, sample: Pa
         pass
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(at=st.integers(0, 10_000), bytes=st.binary(min_size=1, max_size=8))
 def test_a_damaged_zip_raises_nothing_else(tmp_path: Path, at: int, bytes: bytes) -> None:
     file = tmp_path / "export.zip"

@@ -71,7 +71,7 @@ TEXT = st.text(st.sampled_from("ab cd.!? \n\n\r\t\f\0\ufeff\u2028\u3002漢 \u00a
 ANY_COUNT = st.sampled_from(sorted(COUNTS))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXT, st.integers(1, 40), ANY_COUNT)
 @example("\ufeff", 1, "words")
 @example("a\r\n\r\nb\rc", 1, "words")
@@ -79,7 +79,7 @@ def test_any_text_is_covered_once_in_order_within_the_budget(text: str, budget: 
     assert_sound(text, split_plain_text(text, budget, COUNTS[name]), budget, COUNTS[name])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(1, 30), max_size=30), st.integers(1, 40))
 def test_a_paragraph_that_fits_is_never_cut(sizes: list[int], budget: int) -> None:
     text = "\n\n".join("\n".join(["two words"] * size) for size in sizes)

@@ -91,7 +91,7 @@ def headings_above(line: int, places: list[tuple[int, int, Made]]) -> tuple[str,
     return tuple(block.lines[0].lstrip("# ") for block in above)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(DOCUMENTS, st.integers(1, 120))
 def test_chunks_of_a_document_hold_all_of_it_and_know_where_they_stand(blocks: list[Made], budget: int) -> None:
     text, places = placed(blocks)
@@ -103,7 +103,7 @@ def test_chunks_of_a_document_hold_all_of_it_and_know_where_they_stand(blocks: l
         assert chunk.breadcrumb == headings_above(chunk.start_line, places)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(DOCUMENTS, st.integers(4, 120))
 def test_what_fits_is_never_cut(blocks: list[Made], budget: int) -> None:
     text, places = placed(blocks)
@@ -137,7 +137,7 @@ PARTS = st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(PARTS, max_size=60).map("".join) | st.text(max_size=200), st.integers(1, 30), ANY_COUNT)
 @example("> * <!--\n> ", 5, "words")  # the parser alone looks beyond the end here
 @example("> | a |\n> |---|\n>", 5, "words")

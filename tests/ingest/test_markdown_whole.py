@@ -26,7 +26,7 @@ def fences(lines: list[str]) -> list[tuple[int, int]]:
     return list(zip(marks[::2], marks[1::2], strict=True))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(DOCUMENTS, st.integers(1, 120), ANY_COUNT)
 def test_a_document_is_covered_whatever_counts_its_tokens(blocks: list[Made], budget: int, name: str) -> None:
     text, _ = placed(blocks)
@@ -34,7 +34,7 @@ def test_a_document_is_covered_whatever_counts_its_tokens(blocks: list[Made], bu
     assert_sound(text, read_markdown(text, budget, COUNTS[name]).chunks, budget, COUNTS[name])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(DOCUMENTS, st.integers(4, 120))
 def test_every_line_that_is_not_blank_is_in_one_chunk_and_only_prose_in_two(blocks: list[Made], budget: int) -> None:
     text, places = placed(blocks)
@@ -51,7 +51,7 @@ def test_every_line_that_is_not_blank_is_in_one_chunk_and_only_prose_in_two(bloc
             assert 1 <= times[number] <= (2 if number in prose else 1), (number, line)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(DOCUMENTS, st.integers(4, 120))
 def test_a_fence_that_fits_is_whole_wherever_it_stands(blocks: list[Made], budget: int) -> None:
     text, _ = placed(blocks)
@@ -64,7 +64,7 @@ def test_a_fence_that_fits_is_whole_wherever_it_stands(blocks: list[Made], budge
             assert any(chunk.start_line <= first and last <= chunk.end_line for chunk in chunks), (first, last)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 200), st.integers(5, 60), st.sampled_from(["", "> ", "  "]))
 def test_a_fence_over_the_budget_falls_into_lines_each_in_one_chunk(size: int, budget: int, before: str) -> None:
     inner = [f"{before}    run --step {number}" for number in range(size)]
@@ -79,7 +79,7 @@ def test_a_fence_over_the_budget_falls_into_lines_each_in_one_chunk(size: int, b
     assert all(chunk.text == "\n".join(lines[chunk.start_line - 1 : chunk.end_line]) for chunk in chunks)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(DOCUMENTS, st.integers(1, 120), st.sampled_from(["\r\n", "\r"]), st.booleans())
 def test_other_line_ends_and_a_byte_order_mark_change_no_chunk(
     blocks: list[Made], budget: int, end: str, mark: bool
@@ -89,7 +89,7 @@ def test_other_line_ends_and_a_byte_order_mark_change_no_chunk(
     assert read("\ufeff" * mark + text.replace("\n", end), budget).chunks == read(text, budget).chunks
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(DOCUMENTS.filter(bool), st.integers(4, 120))
 def test_front_matter_moves_every_chunk_down_and_changes_nothing_else(blocks: list[Made], budget: int) -> None:
     text, _ = placed(blocks)
@@ -100,7 +100,7 @@ def test_front_matter_moves_every_chunk_down_and_changes_nothing_else(blocks: li
     assert list(below) == moved
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(DOCUMENTS, st.integers(20, 256))
 def test_the_bundled_model_takes_in_every_chunk_of_a_document(
     bundled_model: LocalEmbedder, blocks: list[Made], budget: int

@@ -93,7 +93,7 @@ PARTS = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(PARTS | st.text(max_size=200), st.integers(1, 40), st.sampled_from(sorted(TEXT_READERS)))
 @example("", 1, "rst")
 @example("def f():\n    x\n  # odd\n", 1, "python")
@@ -222,7 +222,7 @@ class TestHtml:
         "|<textarea>|<meta name=date"
     ).split("|")
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     @given(st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join), st.integers(1, 20))
     def test_no_page_leads_astray(self, page: str, budget: int) -> None:
         chunks = read_html(page, budget, words).chunks
@@ -242,7 +242,7 @@ class TestHtml:
         max_size=12,
     )
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     @given(BLOCKS, st.integers(2, 30), st.sampled_from(["", "\n", "\n\n"]))
     def test_every_word_is_there_in_order_on_the_lines_that_are_named(
         self, blocks: list[tuple[str, list[str]]], budget: int, between: str

@@ -10,12 +10,13 @@ from typing import Any
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
-from mcp_processes import LONGEST, command, environment
+from mcp_processes import command, environment
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 import memorist
 from memorist import Memorist
 from memorist.mcp_server.server import BackgroundOpener, ServerOptions, build_server
+from patience import LONGEST
 
 ERAS = ("legacy", "auto")  # with the handshake of 2025, and without one
 

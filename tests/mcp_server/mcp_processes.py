@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from patience import LONGEST
+
 SOURCE = Path(__file__).parents[2] / "src"
-LONGEST = 60.0  # seconds that anything may take
 HELLO = {
     "jsonrpc": "2.0",
     "id": 0,

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from mcp_agents import wait_until
-from mcp_processes import LONGEST, Server, alive, command, environment, started
+from mcp_processes import Server, alive, command, environment, started
 
 import memorist
+from patience import LONGEST
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and /bin/sh")
 

@@ -17,6 +17,7 @@ from conftest import HashingEmbedder
 from memorist import Memorist
 from memorist.embed.local import LocalEmbedder
 from memorist.time_limit import is_time_up
+from patience import LONGEST
 
 
 @pytest.fixture
@@ -287,7 +288,7 @@ class SlowModel(HashingEmbedder):
 
     def embed(self, texts: Any) -> list[list[float]]:
         self.asked.update(texts)
-        assert self.loaded.wait(60)
+        assert self.loaded.wait(LONGEST)
         return super().embed(texts)
 
 
@@ -436,7 +437,7 @@ class TestAtOnce:
 
             agent.do(given_up)
 
-            assert model.stopped.wait(30)
+            assert model.stopped.wait(LONGEST)
 
 
 class WaitingModel(HashingEmbedder):

@@ -16,12 +16,13 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_agents import ERAS, Agent, agent, http_server, over_stdio, wait_until
-from mcp_processes import HELLO, LONGEST, command, environment
+from mcp_processes import HELLO, command, environment
 
 import memorist
 from memorist import MemoristError
 from memorist.mcp_server.http import ListenAddress, serve
 from memorist.mcp_server.server import BackgroundOpener, ServerOptions
+from patience import LONGEST
 
 TOKEN = "a-token-that-is-long-enough"
 

@@ -43,14 +43,14 @@ TEXTS = st.lists(TEXT | VARIANT, max_size=40).map(lambda texts: list(enumerate(t
 THRESHOLD = st.sampled_from([0.05, 0.3, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 1.0]) | st.floats(0.01, 1.0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS, THRESHOLD)
 @example(list(enumerate(map(frozenset, [ascii_lowercase[:14], ascii_lowercase[:25]]))), 0.56)  # 0.56 * 25 > 14, it says
 def test_the_groups_are_those_of_comparing_all_pairs(texts: Texts, threshold: float) -> None:
     assert find_near_duplicates(texts, threshold) == all_pairs(texts, threshold)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TEXTS, THRESHOLD)
 def test_skipping_large_groups_loses_none(texts: Texts, threshold: float) -> None:
     kept, duplicates.LARGE_GROUP = duplicates.LARGE_GROUP, 2

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memorist
@@ -225,14 +225,14 @@ class TestLimits:
         assert Term("release") in looks[0]
         assert Term("branch") in looks[0]
 
-    @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=150)
     @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60))
     def test_no_text_raises(self, ask: Ask, text: str) -> None:
         for grammar in GRAMMARS:
             ask(text, grammar)
             ask(f"relaese {text}", grammar)
 
-    @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=100)
     @given(st.data())
     def test_what_is_suggested_has_nothing_left_to_suggest(self, ask: Ask, data: st.DataObject) -> None:
         note = data.draw(st.sampled_from(NOTES))

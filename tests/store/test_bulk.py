@@ -91,7 +91,7 @@ def open_with_sessions(path: Path) -> Memorist:
     return memory
 
 
-@settings(max_examples=25, deadline=None, phases=NO_SHRINKING)
+@settings(max_examples=25, phases=NO_SHRINKING)
 @given(items=st.lists(drafts, min_size=1, max_size=30))
 def test_a_batch_leaves_the_same_rows_as_its_memories_added_one_by_one(
     tmp_path_factory: pytest.TempPathFactory, items: Sequence[Mapping[str, Any]]
@@ -200,7 +200,7 @@ def count_commits(path: Path) -> int:
 WORDS = [f"{first}{second}" for first in ("re", "fo", "ma", "ti", "lu") for second in ("x", "nd", "gel", "stic", "ver")]
 
 
-@settings(max_examples=30, deadline=None, phases=NO_SHRINKING)
+@settings(max_examples=30, phases=NO_SHRINKING)
 @given(words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=20, unique=True), data=st.data())
 def test_every_text_that_shares_four_fifths_of_its_words_is_reported_as_a_near_duplicate(
     words: list[str], data: st.DataObject

@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from memorist.store.sqlite.connections import APPLICATION_ID, ConnectionPool
+from patience import LONGEST
 
 
 def test_a_connection_that_another_thread_has_just_borrowed_stays_its_own(
@@ -21,11 +22,11 @@ def test_a_connection_that_another_thread_has_just_borrowed_stays_its_own(
         with pool.reading() as connection:
             theirs.append(connection)
             borrowed.set()
-            done.wait(10)
+            done.wait(LONGEST)
 
     def work() -> None:
         ready.set()
-        stacks_read.wait(10)
+        stacks_read.wait(LONGEST)
         borrow()
 
     read_stacks = sys._current_frames
@@ -33,7 +34,7 @@ def test_a_connection_that_another_thread_has_just_borrowed_stays_its_own(
     def read_stacks_and_let_the_other_borrow() -> object:
         stacks = read_stacks()
         stacks_read.set()
-        borrowed.wait(10)
+        borrowed.wait(LONGEST)
         return stacks
 
     errors = [apsw.BusyError("locked")]
@@ -45,7 +46,7 @@ def test_a_connection_that_another_thread_has_just_borrowed_stays_its_own(
     with closing(ConnectionPool(str(path), read_only=False, busy_timeout=5, synchronous="normal")) as pool:
         other = threading.Thread(target=work)
         other.start()
-        ready.wait(10)
+        ready.wait(LONGEST)
         monkeypatch.setattr(sys, "_current_frames", read_stacks_and_let_the_other_borrow)
         pool.retry_while_locked(fail_once)
         with pool.reading() as mine:

@@ -21,7 +21,7 @@ def members(found: KeySet) -> set[int]:
     return EVERY - set(found.keys.tolist()) if found.inverted else set(found.keys.tolist())
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(one=listed, other=listed)
 def test_they_combine_as_sets_do(one: tuple[set[int], bool], other: tuple[set[int], bool]) -> None:
     a, b = make(one), make(other)
@@ -33,7 +33,7 @@ def test_they_combine_as_sets_do(one: tuple[set[int], bool], other: tuple[set[in
         assert found.keys.tolist() == sorted(set(found.keys.tolist()))
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(keys=st.lists(st.integers(-(2**63), 2**63 - 1), max_size=8))
 def test_a_list_is_read_in_order_and_each_key_once(keys: list[int]) -> None:
     for separators in ((",", ":"), (", ", ": ")):

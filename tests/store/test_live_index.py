@@ -144,7 +144,7 @@ def write(step: tuple[str, str, Any], memory: Memorist, other: Memorist, ids: li
         pass
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     steps=st.lists(STEPS, min_size=1, max_size=4),
     queries=st.lists(QUERY, min_size=1, max_size=3),
@@ -190,7 +190,7 @@ def test_many_rows_are_guarded_as_in_fts5(writer: Memorist, path: Path, readers:
             require_same(*(reader.match(query, grammar) for reader in readers))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     texts=st.lists(st.lists(st.sampled_from([*SHARED, "!!!"]), min_size=1, max_size=9), min_size=1, max_size=12),
     words=st.lists(st.sampled_from(SHARED), min_size=1, max_size=9, unique=True),

@@ -273,7 +273,6 @@ def test_two_processes_agree_after_any_operation_of_either(
     options = settings(
         max_examples=examples,
         stateful_step_count=steps,
-        deadline=None,
         derandomize=examples < LONG,
         database=None,
         phases=[Phase.generate],  # two processes answer too slowly to look for the shortest run that fails

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memorist.store import vector_scan
@@ -59,7 +59,6 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(steps=STEPS, query=VECTOR, k=st.integers(0, 70), among=KEYS)
 def test_any_sequence_of_writes_is_searched_as_brute_force_would(steps: Any, query: Any, k: int, among: Any) -> None:
     scan, model, asked = VectorScan(3), {}, np.array(query, np.float32)

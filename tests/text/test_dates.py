@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from memorist.text.dates import Period, find_periods, parse_period
@@ -475,20 +475,22 @@ class TestWhatIsWritten:
 
 
 class TestWhereTheClockChanges:
+    """Of changes in the past: rules for those to come may be others in the next release of the tz database."""
+
     @pytest.mark.parametrize(
         ("name", "day", "hours"),
         [
-            (BERLIN, "2026-03-29", 23),
-            (BERLIN, "2026-10-25", 25),
-            ("America/New_York", "2026-03-08", 23),
-            ("America/New_York", "2026-11-01", 25),
-            ("America/Havana", "2026-03-08", 23),
-            ("America/Havana", "2026-11-01", 25),
+            (BERLIN, "2025-03-30", 23),
+            (BERLIN, "2025-10-26", 25),
+            ("America/New_York", "2025-03-09", 23),
+            ("America/New_York", "2025-11-02", 25),
+            ("America/Havana", "2025-03-09", 23),
+            ("America/Havana", "2025-11-02", 25),
             ("America/Sao_Paulo", "2018-11-04", 23),
             ("America/Sao_Paulo", "2018-02-17", 25),
-            ("Australia/Lord_Howe", "2026-10-04", 23.5),
-            ("Australia/Lord_Howe", "2026-04-05", 24.5),
-            ("Asia/Kolkata", "2026-03-29", 24),
+            ("Australia/Lord_Howe", "2025-10-05", 23.5),
+            ("Australia/Lord_Howe", "2025-04-06", 24.5),
+            ("Asia/Kolkata", "2025-03-30", 24),
             ("Pacific/Apia", "2011-12-30", 0),
         ],
     )
@@ -501,24 +503,24 @@ class TestWhereTheClockChanges:
     @pytest.mark.parametrize(
         ("name", "now", "said", "meant"),
         [
-            (BERLIN, "2026-03-30 00:30", "yesterday", "2026-03-29 to 2026-03-30"),
-            (BERLIN, "2026-10-26 00:30", "yesterday", "2026-10-25 to 2026-10-26"),
-            (BERLIN, "2026-10-25 23:30", "today", "2026-10-25 to 2026-10-26"),
-            (BERLIN, "2026-03-29 12:00", "24 hours ago", "2026-03-28 11:00"),
-            (BERLIN, "2026-03-29 12:00", "1 day ago", "2026-03-28 to 2026-03-29"),
-            (BERLIN, "2026-10-25 12:00", "24h", "2026-10-24 13:00"),
-            (BERLIN, "2026-10-26 00:30", "24h", "2026-10-25 01:30"),
-            (BERLIN, "2026-03-29 04:00", "3 hours ago", "2026-03-29"),
-            (BERLIN, "2026-04-08 12:00", "last month", "2026-03-01 to 2026-04-01"),
-            (BERLIN, "2026-04-08 12:00", "5 months ago", "2025-11-08 to 2025-11-09"),
-            (BERLIN, "2026-04-08 12:00", "2026-W13", "2026-03-23 to 2026-03-30"),
-            (BERLIN, "2026-03-30 12:00", "yesterday at 2:30", "2026-03-29 03:30"),
-            (BERLIN, "2026-03-29 12:00", "last night", "2026-03-28 18:00 to 2026-03-29 06:00"),
-            ("America/New_York", "2026-03-09 00:15", "yesterday", "2026-03-08 to 2026-03-09"),
-            ("America/Havana", "2026-03-09 12:00", "yesterday", "2026-03-08 01:00 to 2026-03-09"),
-            ("America/Havana", "2026-03-07 12:00", "today", "2026-03-07 to 2026-03-08 01:00"),
-            ("Australia/Lord_Howe", "2026-10-05 00:10", "yesterday 02:10", "2026-10-04 02:40"),
-            ("Asia/Kolkata", "2026-03-29 02:30", "3 hours ago", "2026-03-28 23:30"),
+            (BERLIN, "2025-03-31 00:30", "yesterday", "2025-03-30 to 2025-03-31"),
+            (BERLIN, "2025-10-27 00:30", "yesterday", "2025-10-26 to 2025-10-27"),
+            (BERLIN, "2025-10-26 23:30", "today", "2025-10-26 to 2025-10-27"),
+            (BERLIN, "2025-03-30 12:00", "24 hours ago", "2025-03-29 11:00"),
+            (BERLIN, "2025-03-30 12:00", "1 day ago", "2025-03-29 to 2025-03-30"),
+            (BERLIN, "2025-10-26 12:00", "24h", "2025-10-25 13:00"),
+            (BERLIN, "2025-10-27 00:30", "24h", "2025-10-26 01:30"),
+            (BERLIN, "2025-03-30 04:00", "3 hours ago", "2025-03-30"),
+            (BERLIN, "2025-04-08 12:00", "last month", "2025-03-01 to 2025-04-01"),
+            (BERLIN, "2025-04-08 12:00", "5 months ago", "2024-11-08 to 2024-11-09"),
+            (BERLIN, "2025-04-08 12:00", "2025-W13", "2025-03-24 to 2025-03-31"),
+            (BERLIN, "2025-03-31 12:00", "yesterday at 2:30", "2025-03-30 03:30"),
+            (BERLIN, "2025-03-30 12:00", "last night", "2025-03-29 18:00 to 2025-03-30 06:00"),
+            ("America/New_York", "2025-03-10 00:15", "yesterday", "2025-03-09 to 2025-03-10"),
+            ("America/Havana", "2025-03-10 12:00", "yesterday", "2025-03-09 01:00 to 2025-03-10"),
+            ("America/Havana", "2025-03-08 12:00", "today", "2025-03-08 to 2025-03-09 01:00"),
+            ("Australia/Lord_Howe", "2025-10-06 00:10", "yesterday 02:10", "2025-10-05 02:40"),
+            ("Asia/Kolkata", "2025-03-30 02:30", "3 hours ago", "2025-03-29 23:30"),
         ],
     )
     def test_words_are_right_around_the_change(self, name: str, now: str, said: str, meant: str) -> None:
@@ -526,18 +528,18 @@ class TestWhereTheClockChanges:
 
     def test_a_time_shown_twice_is_the_first_unless_a_datetime_says_the_second(self) -> None:
         zone = zone_of(BERLIN)
-        twice = datetime(2026, 10, 25, 2, 30)
+        twice = datetime(2025, 10, 26, 2, 30)
 
         assert (
-            parse_period("2026-10-25 02:30", zone=zone)
+            parse_period("2025-10-26 02:30", zone=zone)
             == parse_period(twice, zone=zone)
-            == parse_period("2026-10-25T00:30Z")
+            == parse_period("2025-10-26T00:30Z")
         )
-        assert parse_period("25.10.2026 at 2:30 am", zone=zone) == parse_period("2026-10-25T00:30Z")
-        assert parse_period(twice.replace(fold=1), zone=zone) == parse_period("2026-10-25T01:30Z")
+        assert parse_period("26.10.2025 at 2:30 am", zone=zone) == parse_period("2025-10-26T00:30Z")
+        assert parse_period(twice.replace(fold=1), zone=zone) == parse_period("2025-10-26T01:30Z")
 
     def test_a_time_skipped_counts_on_from_before_the_change(self) -> None:
-        assert parse_period("2026-03-29 02:30", zone=zone_of(BERLIN)) == parse_period("2026-03-29T01:30Z")
+        assert parse_period("2025-03-30 02:30", zone=zone_of(BERLIN)) == parse_period("2025-03-30T01:30Z")
 
     def test_the_evening_of_a_day_that_never_was_does_not_run_backwards(self) -> None:
         found = parse_period("2011-12-30 evening", zone=zone_of("Pacific/Apia"))
@@ -786,7 +788,6 @@ pieces = st.sampled_from(
 
 @given(text=st.text() | st.lists(pieces, max_size=12).map(" ".join), now=st.datetimes(timezones=st.just(UTC)))
 @example(text="999 years ago", now=datetime(1000, 1, 1, tzinfo=UTC))
-@settings(deadline=None)
 def test_of_any_question_at_any_time_come_periods_that_have_begun(text: str, now: datetime) -> None:
     for found in find_periods(text, now, UTC):
         assert found.start.tzinfo is found.end.tzinfo is UTC
@@ -813,7 +814,6 @@ zones = st.sampled_from([UTC, *known(ZONES)])
 @given(value=values, now=st.datetimes() | st.datetimes(timezones=st.just(UTC)), zone=zones | st.none())
 @example(value="next year", now=datetime.max, zone=UTC)
 @example(value="yesterday", now=datetime.min, zone=None)
-@settings(deadline=None)
 def test_anything_is_a_period_in_utc_or_none(value: object, now: datetime, zone: tzinfo | None) -> None:
     found = parse_period(value, now, zone)
 

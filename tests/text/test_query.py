@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memorist
@@ -31,7 +31,7 @@ def test_no_text_raises_in_any_grammar(memory: Memorist, grammar: str, text: str
     assert len(memory.search(text, grammar=grammar)) <= 1
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(st.text(st.characters(exclude_categories=[]), max_size=60), st.sampled_from(GRAMMARS))
 def test_arbitrary_text_never_raises(memory: Memorist, text: str, grammar: str) -> None:
     memory.search(text, grammar=grammar)

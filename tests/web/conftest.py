@@ -15,9 +15,9 @@ from memorist.web.client import Remote
 
 
 @pytest.fixture
-def server(target: Path | str) -> Iterator[WebServer]:
+def server(empty_target: Path | str) -> Iterator[WebServer]:
     """The real server, over an empty memory in a file or on a PostgreSQL server."""
-    with web_server(target) as running:
+    with web_server(empty_target) as running:
         yield running
 
 

@@ -29,6 +29,7 @@ from memorist.web.app import etag
 from memorist.web.client import Remote
 from memorist.web.operations import OPERATIONS
 from memorist.web.transport import Transport, multipart
+from patience import LONGEST
 
 OPERATION = {operation.name: operation for operation in OPERATIONS}
 
@@ -500,12 +501,12 @@ class Listener:
     def wait_for(self, kind: str, id: str) -> Change:
         """Return the change that tells of an id; whatever else comes is passed over."""
         while True:
-            change = self._queue.get(timeout=20)
+            change = self._queue.get(timeout=LONGEST)
             if id in change.new.get(kind, ()):
                 return change
 
     def wait(self) -> Change:
-        return self._queue.get(timeout=20)
+        return self._queue.get(timeout=LONGEST)
 
 
 def test_what_other_processes_write_and_recall_is_told(target: Path | str, server: WebServer, remote: Remote) -> None:

@@ -18,6 +18,7 @@ from web_server import TOKEN, WebServer, web_server
 import memorist
 from memorist.web.connections import HEADER_SECONDS, MAX_CONNECTIONS
 from memorist.web.events import MAX_LISTENERS
+from patience import LONGEST
 
 HEAD = (
     "POST /api/v1/search HTTP/1.1\r\nHost: {host}\r\n"
@@ -51,7 +52,7 @@ def assert_well(server: WebServer) -> None:
 
 
 def connect(server: WebServer) -> socket.socket:
-    return socket.create_connection(server.address, timeout=30)
+    return socket.create_connection(server.address, timeout=LONGEST)
 
 
 def test_a_body_of_200_mb_is_refused_before_it_is_read(attacked: WebServer) -> None:
@@ -107,7 +108,7 @@ def test_a_request_that_comes_byte_by_byte_is_not_waited_for(attacked: WebServer
                     open_ones.remove(connection)
                 finally:
                     with suppress(OSError):
-                        connection.settimeout(30)
+                        connection.settimeout(LONGEST)
             assert ask(attacked, "GET", "/api/v1/access")[0] == 200
         assert open_ones == []
     assert_well(attacked)
@@ -116,7 +117,7 @@ def test_a_request_that_comes_byte_by_byte_is_not_waited_for(attacked: WebServer
 @pytest.mark.slow
 def test_a_body_that_never_comes_is_given_up(attacked: WebServer) -> None:
     with connect(attacked) as connection:
-        connection.settimeout(60)
+        connection.settimeout(LONGEST)
         connection.sendall((HEAD.format(host=attacked.host) + "Content-Length: 100\r\n\r\n{").encode())
         assert connection.recv(4096).startswith(b"HTTP/1.1 408")
     assert_well(attacked)
@@ -157,7 +158,7 @@ def test_streams_are_bounded_and_give_their_place_back(attacked: WebServer) -> N
         refused = stack.enter_context(connect(attacked))
         refused.sendall(request.encode())
         assert refused.recv(100).startswith(b"HTTP/1.1 503")
-    deadline, status = time.monotonic() + 20, b"503"
+    deadline, status = time.monotonic() + LONGEST, b"503"
     while b"503" in status and time.monotonic() < deadline:
         with connect(attacked) as again:
             again.sendall(request.encode())
@@ -178,7 +179,7 @@ def test_a_reader_that_leaves_an_export_harms_nobody(attacked: WebServer) -> Non
 
 
 def test_kept_connections_are_served_while_idle_ones_are_sent_away(attacked: WebServer) -> None:
-    kept = http.client.HTTPConnection(*attacked.address, timeout=30)
+    kept = http.client.HTTPConnection(*attacked.address, timeout=LONGEST)
     with ExitStack() as stack:
         stack.callback(kept.close)
         for _ in range(5):
@@ -221,5 +222,5 @@ def test_streams_of_events_end_with_the_server(path: Path) -> None:
 
         threading.Thread(target=read, daemon=True).start()
         server.process.terminate()
-        assert server.process.wait(10) is not None
-        assert ended.wait(10)
+        assert server.process.wait(LONGEST) is not None
+        assert ended.wait(LONGEST)

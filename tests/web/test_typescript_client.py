@@ -10,6 +10,7 @@ from web_server import TOKEN, WebServer
 import typescript_client
 from memorist.web.operations import OPERATIONS
 from node_packages import fetch_package, find_node
+from patience import LONGEST
 
 VERSION = "5.9.3"
 
@@ -40,7 +41,7 @@ def test_every_operation_of_the_api_through_it(compiled: Path, server: WebServer
     node, _ = find_node()
 
     done = subprocess.run(
-        [*node, str(compiled), server.url, TOKEN], capture_output=True, text=True, check=False, timeout=120
+        [*node, str(compiled), server.url, TOKEN], capture_output=True, text=True, check=False, timeout=LONGEST
     )
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from patience import LONGEST
+
 TOKEN = "a-token-for-tests-0123456789"
-START_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def web_server(
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             try:
-                process.wait(15)
+                process.wait(LONGEST)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -79,7 +80,7 @@ def web_server(
 def _wait_for_address(process: "subprocess.Popen[str]", log: Path) -> WebServer:
     import time
 
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + LONGEST
     while time.monotonic() < deadline:
         said = log.read_text()
         if found := re.search(r"(http://\S+?)/login\?key=\S+", said):

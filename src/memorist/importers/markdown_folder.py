@@ -21,6 +21,7 @@ from typing import Any
 from memorist import validation
 from memorist.atomic_file import make_folder
 from memorist.errors import InvalidInput
+from memorist.importers.formats.values import as_list
 from memorist.importers.records import Redactor, derive_id, memory_record, relation_record
 from memorist.ingest.markdown import split_front_matter
 from memorist.ingest.readers import is_binary, read_bytes
@@ -244,7 +245,7 @@ class MarkdownFolder:
             since = validation.moment(successor.get("since"), "since")
             target = str(successor.get("id"))
             self._references.append(_NoteReference(id, SUPERSEDES, target, since, {}, backward=True))
-        for relation in fields.get("relations") or ():
+        for relation in as_list(fields.get("relations")):
             if isinstance(relation, Mapping):
                 extra = {
                     "said_by": self._redactor(validation.name(relation.get("said_by"), "said_by")),
@@ -313,7 +314,7 @@ def _parse_own_note(text: str) -> tuple[dict[str, Any], str] | None:
     for line in head.split("\n")[1:]:
         name, colon, value = line.partition(": ")
         if colon:
-            with suppress(ValueError):
+            with suppress(ValueError, RecursionError):
                 fields[name] = json.loads(value)
     return fields, content
 
@@ -377,7 +378,7 @@ def _parse_salience(value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError) as exc:
-        raise InvalidInput(f"salience {value!r} is not a number") from exc
+        raise InvalidInput(f"salience {validation.quote(value)} is not a number") from exc
 
 
 def _parse_time(value: Any) -> datetime | None:

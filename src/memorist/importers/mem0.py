@@ -56,7 +56,7 @@ def _read_entry(place: str, entry: Any, project: str | None, redactor: Redactor)
         raise InvalidInput(f"it has no text; one of {', '.join(_TEXT_KEYS)} is needed")
     metadata = entry.get("metadata") or {}
     if not isinstance(metadata, Mapping):
-        raise InvalidInput(f"metadata must be an object, not {metadata!r:.80}")
+        raise InvalidInput(f"metadata must be an object, not {validation.quote(metadata)}")
     rest = {name: value for name, value in entry.items() if name not in _KNOWN_KEYS and value is not None}
     id, original_id = _choose_id(entry.get("id"), text)
     values = {
@@ -79,7 +79,7 @@ def _choose_id(id: Any, text: str) -> tuple[str, dict[str, Any]]:
             return id, {}
     except InvalidInput:
         pass
-    return derive_id("mem0", str(id), text), {"mem0_id": id}
+    return derive_id("mem0", id if isinstance(id, str) else validation.quote(id), text), {"mem0_id": id}
 
 
 def _find_text(entry: Mapping[str, Any]) -> str | None:

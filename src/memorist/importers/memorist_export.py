@@ -81,8 +81,9 @@ def check_record(record: Mapping[str, Any], place: str) -> ExportRecord:
     """Check a record of an export, with its type; an InvalidInput names its place."""
     fields = dict(record)
     type = fields.pop("type", None)
-    if type not in RECORDS:
-        raise InvalidInput(f"{place}: {type!r} is not a type of record; choose one of: {', '.join(RECORDS)}")
+    if not isinstance(type, str) or type not in RECORDS:
+        named = validation.quote(type)
+        raise InvalidInput(f"{place}: {named} is not a type of record; choose one of: {', '.join(RECORDS)}")
     return ExportRecord(place, type, _check_fields(fields, RECORDS[type].shape, place))
 
 
@@ -158,7 +159,7 @@ _field_checks: dict[int, _FieldChecks] = {}  # by the `id()` of a shape, of whic
 def _check_fields(fields: Any, shape: Shape, place: str) -> dict[str, Any]:
     """Return the fields of a record in the form they are stored in; unknown and missing fields raise InvalidInput."""
     if not isinstance(fields, dict):
-        raise InvalidInput(f"{place}: a record must be an object, not {fields!r:.80}")
+        raise InvalidInput(f"{place}: a record must be an object, not {validation.quote(fields)}")
     checks = _field_checks.get(id(shape))
     if checks is None:
         checks = _field_checks[id(shape)] = _FieldChecks.of(shape)
@@ -170,7 +171,7 @@ def _check_fields(fields: Any, shape: Shape, place: str) -> dict[str, Any]:
             try:
                 checked[name] = check(value)
             except (InvalidInput, ValueError, TypeError, OverflowError, RecursionError) as exc:
-                raise InvalidInput(f"{place}: {name} cannot be {value!r:.80} ({exc})") from exc
+                raise InvalidInput(f"{place}: {name} cannot be {validation.quote(value)} ({exc})") from exc
         elif name not in checks.lists:
             raise InvalidInput(
                 f"{place}: there is no field {name!r}; the fields are: {', '.join(shape)}. "

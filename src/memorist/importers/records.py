@@ -7,6 +7,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from memorist import validation
+from memorist.errors import InvalidInput
 from memorist.ingest.redaction import Redaction
 from memorist.records import FactDraft
 from memorist.store.export import ExportRecord
@@ -23,7 +24,10 @@ class Redactor:
         self.counts: Counter[str] = Counter()
 
     def __call__(self, value: Any) -> Any:
-        clean, report = self._redaction.redact_value(value)
+        try:
+            clean, report = self._redaction.redact_value(value)
+        except RecursionError as exc:
+            raise InvalidInput("it holds lists or objects within each other, too many to be read") from exc
         self.counts.update(entry["kind"] for entry in report)
         return clean
 

@@ -28,8 +28,15 @@ def load_migrations(backend: str) -> Migrations:
 def migrate(schema: Schema, migrations: Migrations) -> None:
     """Apply the migrations that are pending; refuse a database with a history that this version does not know."""
     applied = schema.load_applied()
+    pending = list_pending(applied, migrations)
+    if not applied:
+        with schema.transaction():  # one for all: a new database is whole or not there, and waits for the disk once
+            if not schema.load_applied():
+                for name in pending:
+                    schema.apply(name, migrations[name], _digest(migrations[name]))
+                return
     copied = not applied
-    for name in list_pending(applied, migrations):
+    for name in pending:
         with schema.transaction():
             # Asked again under the lock: another process may have migrated while this one waited for it.
             if name in schema.load_applied():

@@ -371,26 +371,26 @@ class TestTimeLimits:
     def test_a_search_is_stopped(self, database: PostgresDatabase) -> None:
         def search() -> None:
             with database.reading() as connection:
-                connection.fetch("select pg_sleep(10)")
+                connection.fetch("select pg_sleep(300)")
 
         started = time.monotonic()
         with pytest.raises(SearchTimeout, match="took too long"):
             call_within(0.2, search)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 150
         assert read_names(database) == []
 
     def test_a_search_is_cancelled(self, database: PostgresDatabase) -> None:
         cancelled = threading.Event()
         threading.Timer(0.1, cancelled.set).start()
         with pytest.raises(SearchTimeout), cancel_with(cancelled), database.snapshot() as connection:
-            connection.fetch("select pg_sleep(10)")
+            connection.fetch("select pg_sleep(300)")
         assert read_names(database) == []
 
     def test_what_was_written_before_the_limit_is_given_up(self, database: PostgresDatabase) -> None:
         def write() -> None:
             with database.writing() as connection:
                 add(connection, "a")
-                connection.fetch("select pg_sleep(10)")
+                connection.fetch("select pg_sleep(300)")
 
         with pytest.raises(SearchTimeout):
             call_within(0.2, write)
@@ -408,7 +408,7 @@ class TestTimeLimits:
             with database.writing() as connection:
                 add(connection, "a")
                 signal.setitimer(signal.ITIMER_REAL, 0.2)
-                connection.fetch("select pg_sleep(10)")
+                connection.fetch("select pg_sleep(300)")
 
         signal.signal(signal.SIGALRM, signal.default_int_handler)
         started = time.monotonic()
@@ -417,7 +417,7 @@ class TestTimeLimits:
                 write()
         finally:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 150
         assert read_names(database) == []
         with database.writing() as connection:
             add(connection, "b")

@@ -13,6 +13,7 @@ import pytest
 from memorist.errors import StoreError
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.pool import split_options
+from patience import LONGEST
 from postgres_server import REPLICATED, Server, url_of
 
 INSERT = "insert into lenses(namespace, name, definition) values ('default', ?, '{}')"
@@ -57,7 +58,7 @@ def read(database: PostgresDatabase) -> tuple[bool, list[str]]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LONGEST
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -116,9 +117,7 @@ def test_what_others_write_is_seen_in_time(pair: Pair) -> None:
     wait_until(lambda: read(database)[0])
     pause(pair, paused=True)
     write(other, "theirs")
-    started = time.monotonic()
     wait_until(lambda: read(database)[1] == ["theirs"])
-    assert time.monotonic() - started < 3
     pause(pair, paused=False)
     database.close()
     other.close()

@@ -54,10 +54,18 @@ class TestMigrations:
     ) -> None:
         first = load_migrations("postgres")["001-memories"]
         broken = {"001-memories": first, "002-broken": "create table half(a integer); select 1 / 0"}
-        monkeypatch.setattr(schema, "load_migrations", lambda backend: broken)
-        with pytest.raises(StoreError, match="division by zero"):
-            PostgresDatabase(empty_postgres_url, namespace="default")
+
+        def fail() -> None:
+            monkeypatch.setattr(schema, "load_migrations", lambda backend: broken)
+            with pytest.raises(StoreError, match="division by zero"):
+                PostgresDatabase(empty_postgres_url, namespace="default")
+
         with connect(empty_postgres_url) as admin:
+            fail()
+            assert admin.execute("select to_regclass('memories')").fetchone() == (None,)
+            monkeypatch.setattr(schema, "load_migrations", lambda backend: {"001-memories": first})
+            PostgresDatabase(empty_postgres_url, namespace="default").close()
+            fail()
             assert admin.execute("select to_regclass('half')").fetchone() == (None,)
             assert admin.execute("select name from _migrations").fetchall() == [("001-memories",)]
         monkeypatch.undo()

@@ -21,6 +21,7 @@ from memorist.store.postgres.vectors import PostgresVectors, quote_text
 from memorist.store.records import EmbeddingJob, Part, Scope
 from memorist.store.rows import memories_table
 from memorist.store.vectors import find_nearest_parts, vector_column
+from patience import LONGEST
 
 DIMENSIONS = 8
 MODEL, OTHER = Model("test:one", DIMENSIONS), Model("test:two", DIMENSIONS)
@@ -603,7 +604,7 @@ class TestIndex:
         space.nearest()
         for thread in threading.enumerate():
             if thread.name == "memorist-index":
-                thread.join(30)
+                thread.join(LONGEST)
 
         assert threading.active_count() <= before
         assert space.run("select count(*) from pg_class where relname like '%vectors_nearest_%'") == [(2,)]

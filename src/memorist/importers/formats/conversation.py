@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from memorist.importers.formats.values import as_list, as_object, digest, extract_text, parse_label
+from memorist.importers.formats.values import as_list, as_object, as_text, digest, extract_text, look_up, parse_label
 from memorist.store.sqlite.foreign import ForeignDatabase
 from memorist.validation import clean
 
@@ -129,12 +129,12 @@ class TranscriptFormat:
 def add_tools(builder: ConversationBuilder, content: Any, at: datetime | None, id: str | None) -> None:
     """Add the tool calls and results among the parts of a message."""
     for number, part in enumerate(as_list(content)):
-        kind = str(as_object(part).get("type"))
+        kind = as_text(as_object(part).get("type"))
         own_id = id and f"{id}:{number}"
         if kind.endswith("tool_use"):
             add_call(builder, part.get("id"), part.get("name"), part.get("input"), at, own_id)
         elif kind.endswith("tool_result"):
-            name = builder.calls.get(str(part.get("tool_use_id")), "tool")
+            name = look_up(builder.calls, part.get("tool_use_id")) or "tool"
             builder.add("tool", extract_text(part.get("content")), at, own_id, name)
 
 

@@ -12,8 +12,10 @@ from memorist.importers.formats.conversation import ConversationBuilder, Transcr
 from memorist.importers.formats.values import (
     as_list,
     as_object,
+    as_text,
     extract_text,
     first_value,
+    look_up,
     parse_id,
     parse_label,
     parse_object,
@@ -43,8 +45,8 @@ def _read_cursor(database: ForeignDatabase, file: Path, tools: bool) -> Iterator
         id = parse_id(value.get("composerId")) or parse_id(str(row["key"])[len(_CONVERSATION) :])
         builder = ConversationBuilder("cursor", id=id, title=parse_title(first_value(value, ("name", "subtitle"))))
         builder.created, builder.updated = parse_time(value.get("createdAt")), parse_time(value.get("lastUpdatedAt"))
-        builder.project = projects.get(str(id))
-        bubbles = list(_read_bubbles(database, value, str(id)))
+        builder.project = look_up(projects, id)
+        bubbles = list(_read_bubbles(database, value, id or ""))
         if bubbles and _is_unfinished(bubbles[-1], value):
             bubbles.pop()
         for bubble in bubbles:
@@ -66,7 +68,7 @@ def _read_bubbles(database: ForeignDatabase, value: Mapping[str, Any], id: str) 
         for row in database.read(_TABLE, _COLUMNS, prefix=("key", f"{_MESSAGE}{id}:"), order=("key",))
     }
     for header in map(as_object, headers):
-        name = str(header.get("bubbleId"))
+        name = as_text(header.get("bubbleId"))
         data = stored.get(f"{_MESSAGE}{id}:{name}")
         bubble = within.get(name) if data is None else parse_object(data)
         if bubble is None and data is None:
@@ -77,11 +79,11 @@ def _read_bubbles(database: ForeignDatabase, value: Mapping[str, Any], id: str) 
 def _is_unfinished(last: Mapping[str, Any] | None, value: Mapping[str, Any]) -> bool:
     """Return True for an answer that is still being written: it is imported once it is whole."""
     is_generating = value.get("status") == "generating" or bool(value.get("generatingBubbleIds"))
-    return is_generating and _ROLES.get(as_object(last).get("type", 0)) == "assistant"
+    return is_generating and look_up(_ROLES, as_object(last).get("type")) == "assistant"
 
 
 def _add_bubble(builder: ConversationBuilder, bubble: Mapping[str, Any], tools: bool) -> None:
-    role, id = _ROLES.get(bubble.get("type", 0)), parse_id(bubble.get("bubbleId"))
+    role, id = look_up(_ROLES, bubble.get("type")), parse_id(bubble.get("bubbleId"))
     if role is None:
         return
     at = parse_time(bubble.get("createdAt"))
@@ -111,7 +113,8 @@ def _find_projects(file: Path) -> dict[str, str]:
                     continue
                 for row in database.read(_WORKSPACE_TABLE, _COLUMNS, where={"key": "composer.composerData"}):
                     for entry in as_list(as_object(parse_object(row["value"])).get("allComposers")):
-                        projects[str(as_object(entry).get("composerId"))] = project
+                        if id := parse_id(as_object(entry).get("composerId")):
+                            projects[id] = project
         except (OSError, InvalidInput):  # only the name of a project is missing then
             continue
     return projects

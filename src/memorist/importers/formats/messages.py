@@ -16,6 +16,7 @@ from memorist.importers.formats.values import (
     as_object,
     extract_text,
     first_value,
+    look_up,
     parse_id,
     parse_label,
     parse_role,
@@ -86,7 +87,7 @@ def _add_message(
     if role != "tool":
         builder.add(role, extract_text(content), at, id)
     elif tools:
-        called = builder.calls.get(str(message.get("tool_call_id")))
+        called = look_up(builder.calls, message.get("tool_call_id"))
         name = parse_label(first_value(message, ("name", "tool"))) or called or "tool"
         builder.add(role, extract_text(content), at, id, name)
     if tools:

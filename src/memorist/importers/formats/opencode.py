@@ -12,6 +12,7 @@ from memorist.importers.formats.conversation import ConversationBuilder, Transcr
 from memorist.importers.formats.values import (
     as_list,
     as_object,
+    as_text,
     extract_text,
     first_value,
     parse_id,
@@ -56,7 +57,7 @@ def _read_database(database: ForeignDatabase, file: Path, tools: bool) -> Iterat
 def _is_session_file(value: Any) -> bool:
     return (
         isinstance(value, dict)
-        and str(value.get("id")).startswith("ses_")
+        and as_text(value.get("id")).startswith("ses_")
         and isinstance(value.get("projectID"), str)
         and isinstance(value.get("time"), dict)
     )

@@ -2,6 +2,7 @@
 Values of other programs' JSON, which may have any type, because files are damaged and programs change.
 
 Each function returns a value in the form that conversations hold, or None for what it does not know. None raises.
+A value is looked up in a table by `look_up` only: a list cannot be a key, and to ask for one raises.
 """
 
 import json
@@ -9,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from memorist.validation import MAX_NAME_CHARACTERS, clean
 
@@ -33,6 +34,14 @@ def extract_text(content: Any, clean_part: Callable[[str], str] = str.strip) -> 
         if isinstance(part, str):
             words.append(clean_part(part))
     return "\n\n".join(filter(None, words))
+
+
+_Value = TypeVar("_Value")
+
+
+def look_up(table: Mapping[Any, _Value], key: Any) -> _Value | None:
+    """Return what a table has under a key, which may be a value of any type."""
+    return table.get(key) if isinstance(key, str | int) else None
 
 
 def first_value(value: Mapping[str, Any], keys: Iterable[str]) -> Any:
@@ -97,6 +106,10 @@ def parse_object(data: Any) -> dict[str, Any] | None:
     except (ValueError, TypeError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def as_text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def as_object(value: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from memorist.importers.formats.values import (
     as_object,
     extract_text,
     first_value,
+    look_up,
     parse_id,
     parse_label,
     parse_time,
@@ -101,7 +102,7 @@ def _add_calls(builder: ConversationBuilder, answer: Mapping[str, Any], id: str 
             continue
         own_id = id and f"{id}:call{number}"
         add_call(builder, call.get("id"), call.get("name"), first_value(call, ("raw_input", "input")), None, own_id)
-        output = as_object(results.get(str(call.get("id")))).get("content")
+        output = as_object(look_up(results, call.get("id"))).get("content")
         text = _join_tagged(output if isinstance(output, list) else [output]) or extract_text(output)
         builder.add("tool", text, None, own_id and f"{own_id}:result", parse_label(call.get("name")) or "tool")
 
