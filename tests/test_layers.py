@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 from memorist.cli import app
@@ -17,6 +18,7 @@ SURFACES = {"hooks", "install", "mcp_server", "chat", "adapters", "web"}  # `cli
 MODULE_LIMIT, FUNCTION_LIMIT = 700, 60
 
 
+@cache
 def modules() -> list[tuple[str, Path, ast.Module]]:
     return [
         (path.relative_to(SOURCE).with_suffix("").parts[0], path, ast.parse(path.read_text("utf-8")))

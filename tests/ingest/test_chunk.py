@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from growth import grows_at_most
 from memorist.embed.base import TokenCounter
 from memorist.embed.local import LocalEmbedder
 from memorist.ingest.chunk import MAX_TOKEN_CHARACTERS, OVERLAP_DIVISOR, Chunk, split_plain_text
@@ -260,7 +261,7 @@ def test_time_grows_with_the_text_and_no_faster(name: str) -> None:
         return taken
 
     # Eight times as much: what grows with the square would take 64 times as long.
-    assert seconds(400_000) < 40 * max(min(seconds(50_000) for _ in range(3)), 0.01)
+    assert grows_at_most(40, seconds, 25_000, 200_000)
 
 
 def test_the_bundled_model_never_reads_less_than_a_whole_chunk(bundled_model: LocalEmbedder) -> None:

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_chunk import ANY_COUNT, COUNTS, assert_sound, editor_lines, ranges, words
 
+from growth import grows_at_most
 from memorist.embed.local import LocalEmbedder
 from memorist.ingest.chunk import Chunk
 from memorist.ingest.markdown import MAX_NESTING, Link, ParsedDocument, read_markdown
@@ -485,7 +486,7 @@ def test_time_grows_with_the_text_and_no_faster(name: str) -> None:
         return time.process_time() - started
 
     # Eight times as much: what grows with the square would take 64 times as long.
-    assert seconds(160_000) < 40 * max(min(seconds(20_000) for _ in range(3)), 0.01)
+    assert grows_at_most(40, seconds, 20_000, 160_000)
 
 
 def test_five_megabytes_in_a_single_line(bundled_model: LocalEmbedder) -> None:

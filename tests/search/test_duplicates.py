@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from growth import grows_at_most
 from memorist import InvalidInput
 from memorist.search import duplicates
 from memorist.search.duplicates import find_near_duplicates, jaccard
@@ -105,4 +106,4 @@ def test_ten_thousand_texts_that_are_all_alike_are_not_compared_with_each_other(
         return time.process_time() - started
 
     # Ten times as many: all pairs would take a hundred times as long.
-    assert seconds(alike) < 40 * max(min(seconds(few) for _ in range(5)), 0.005)
+    assert grows_at_most(40, seconds, few, alike)

@@ -44,7 +44,7 @@ def read_mem0(file: Path, project: str | None, redactor: Redactor) -> Iterator[E
         place = f"{file}, entry {number}"
         try:
             yield _read_entry(place, entry, project, redactor)
-        except InvalidInput as exc:
+        except (InvalidInput, RecursionError) as exc:  # the latter from an id of lists within lists
             raise InvalidInput(f"{place}: {exc}") from exc
 
 
@@ -79,7 +79,7 @@ def _choose_id(id: Any, text: str) -> tuple[str, dict[str, Any]]:
             return id, {}
     except InvalidInput:
         pass
-    return derive_id("mem0", id if isinstance(id, str) else validation.quote(id), text), {"mem0_id": id}
+    return derive_id("mem0", str(id), text), {"mem0_id": id}
 
 
 def _find_text(entry: Mapping[str, Any]) -> str | None:
