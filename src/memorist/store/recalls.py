@@ -75,7 +75,7 @@ class RecallStore(StorePart):
         where, values = "", {"namespace": self.namespace, "limit": limit}
         with self._pool.reading() as connection:
             if memory is not None:
-                values["rid"] = self._require_memory(connection, memory)[0]
+                values["rid"] = self._require_key(connection, memory)[0]
                 where += " and r.recall in (select recall from recalled where rid = :rid)"
             if session is not None:
                 values["session"] = session
@@ -120,7 +120,7 @@ class FeedbackStore(StorePart):
 
     def put(self, id: str, query: str, good: bool, now: datetime) -> Feedback:
         with self._pool.writing() as connection:
-            key, memory = self._require_memory(connection, id)
+            key, full_id = self._require_key(connection, id)
             connection.execute(
                 """
                 insert into feedback(rid, query, good, at)
@@ -129,14 +129,14 @@ class FeedbackStore(StorePart):
                 """,
                 (key, query, int(good), to_micros(now)),
             )
-        return Feedback(memory.id, query, good, now)
+        return Feedback(full_id, query, good, now)
 
     def list_feedback(self, memory: str | None, limit: int) -> list[Feedback]:
         """Return the feedback, newest first, or only that on one memory."""
         where, values = "", {"namespace": self.namespace, "limit": limit}
         with self._pool.reading() as connection:
             if memory is not None:
-                values["rid"] = self._require_memory(connection, memory)[0]
+                values["rid"] = self._require_key(connection, memory)[0]
                 where = " and f.rid = :rid"
             rows = connection.fetch(
                 f"""

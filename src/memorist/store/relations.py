@@ -16,11 +16,12 @@ from memorist.store.rows import (
     StorePart,
     ambiguous_id,
     decode_json,
+    load_memory,
     memories_table,
     memory_columns,
+    read_memories,
     relation_holds,
     to_fact,
-    to_memory,
 )
 from memorist.store.sessions import link_memories, require_open_session
 from memorist.text.tokenizer import unspaced_bigrams
@@ -38,43 +39,43 @@ class LinkStore(StorePart):
         with self._pool.writing() as connection:
             before = self._require_memory(connection, old)
             supersede(connection, before, self._require_memory(connection, new), at, said_by, now)
-            return self._require_memory(connection, before[1].id)[1]
+            return load_memory(connection, before[0])
 
     def unsupersede(self, old: str, now: datetime) -> Memory:
         with self._pool.writing() as connection:
-            rid, memory = self._require_memory(connection, old)
+            rid, full_id = self._require_key(connection, old)
             if not unsupersede(connection, rid, to_micros(now)):
-                raise InvalidInput(f"memory {memory.short_id} is not superseded; there is nothing to undo")
-            return self._require_memory(connection, memory.id)[1]
+                raise InvalidInput(f"memory {shorten_id(full_id)} is not superseded; there is nothing to undo")
+            return load_memory(connection, rid)
 
     def relate(
         self, source: str, target: str, kind: str, confidence: float, said_by: str | None, now: datetime
     ) -> Relation:
         """Relate two memories; if they are related so already, the new confidence holds from now on."""
         with self._pool.writing() as connection:
-            one, first = self._require_memory(connection, source)
-            other, second = self._require_memory(connection, target)
+            one, first = self._require_key(connection, source)
+            other, second = self._require_key(connection, target)
             if one == other:
-                raise InvalidInput(f"memory {first.short_id} cannot be related to itself")
+                raise InvalidInput(f"memory {shorten_id(first)} cannot be related to itself")
             connection.execute(_END_RELATION, (to_micros(now), one, other, kind))
             connection.execute(_INSERT_RELATION, (one, other, kind, confidence, said_by, to_micros(now)))
-            return Relation(first.id, second.id, kind, confidence, said_by, now)
+            return Relation(first, second, kind, confidence, said_by, now)
 
     def unrelate(self, source: str, target: str, kind: str, now: datetime) -> None:
         with self._pool.writing() as connection:
-            one, first = self._require_memory(connection, source)
-            other, second = self._require_memory(connection, target)
+            one, first = self._require_key(connection, source)
+            other, second = self._require_key(connection, target)
             connection.execute(_END_RELATION, (to_micros(now), one, other, kind))
             if not connection.changes():
-                raise NotFound(
-                    f"there is no relation {first.short_id} {kind} {second.short_id}; there is nothing to take back"
-                )
+                link = f"{shorten_id(first)} {kind} {shorten_id(second)}"
+                raise NotFound(f"there is no relation {link}; there is nothing to take back")
 
     def list_related(self, id: str, limit: int, as_of: datetime | None) -> list[Related]:
         """Return live memories related to one, each once, the most certain first; superseded ones are left out."""
         past = as_of is not None
         with self._pool.reading() as connection:
-            rid, memory = self._require_memory(connection, id)
+            rid, full_id = self._require_key(connection, id)
+            moment = None if as_of is None else to_micros(as_of)
             rows = connection.fetch(
                 f"""
                 select r.relations, {memory_columns(past=past)}
@@ -94,14 +95,15 @@ class LinkStore(StorePart):
                 order by r.confidence desc, r.latest desc
                 limit :limit
                 """,
-                {"rid": rid, "limit": limit, "as_of": to_micros(as_of) if as_of else None},
+                {"rid": rid, "limit": limit, "as_of": moment},
             )
-        return [_to_related(memory.id, row) for row in rows]
+            memories = read_memories(connection, [row[1:] for row in rows], moment)
+        return [_to_related(full_id, row[0], memory) for row, memory in zip(rows, memories, strict=True)]
 
     def list_superseded(self, id: str) -> list[Memory]:
         """Return the live memories that this one supersedes directly."""
         with self._pool.reading() as connection:
-            rid, _ = self._require_memory(connection, id)
+            rid, _ = self._require_key(connection, id)
             rows = connection.fetch(
                 f"""
                 select {memory_columns()}
@@ -113,7 +115,7 @@ class LinkStore(StorePart):
                 """,
                 (rid,),
             )
-        return [to_memory(row) for row in rows]
+            return read_memories(connection, rows)
 
 
 def supersede(
@@ -232,10 +234,9 @@ def _valid_from(before: Memory, after: Memory, at: datetime | None, now: datetim
     return after.created_at if past else now
 
 
-def _to_related(id: str, row: Sequence[Any]) -> Related:
-    memory = to_memory(row[1:])
+def _to_related(id: str, links: str, memory: Memory) -> Related:
     relations = []
-    surest_first = sorted(json.loads(row[0]), key=lambda relation: relation[:2], reverse=True)
+    surest_first = sorted(json.loads(links), key=lambda relation: relation[:2], reverse=True)
     for confidence, _, kind, said_by, valid_from, valid_until, outward in surest_first:
         source, target = (id, memory.id) if outward else (memory.id, id)
         ends = None if valid_until is None else from_micros(valid_until)
@@ -266,7 +267,7 @@ class StrengthStore(StorePart):
         """
         stamp = to_micros(now)
         with self._pool.writing() as connection:
-            rid, memory = self._require_memory(connection, id)
+            rid, _ = self._require_key(connection, id)
             adjust_salience(connection, [rid], share, stamp, decay.sectors)
             if share > 0:
                 for key, fact in self._load_facts(connection, "f.rid = :rid", {"rid": rid}):
@@ -274,18 +275,18 @@ class StrengthStore(StorePart):
             if session is not None:
                 sid = require_open_session(connection, self.namespace, session)
                 link_memories(connection, sid, [rid], "reinforced", stamp)
-            return self._require_memory(connection, memory.id)[1]
+            return load_memory(connection, rid)
 
     def set_pinned(self, id: str, pinned: bool, now: datetime) -> Memory:
         with self._pool.writing() as connection:
             rid, memory = self._require_memory(connection, id)
             set_pinned(connection, rid, memory, pinned, to_micros(now))
-            return self._require_memory(connection, memory.id)[1]
+            return load_memory(connection, rid)
 
     def add_fact(self, id: str, draft: FactDraft, now: datetime) -> Fact:
         """Add a fact to a memory; one with the same text is changed to what is said of it now."""
         with self._pool.writing() as connection:
-            rid = self._require_memory(connection, id)[0]
+            rid, _ = self._require_key(connection, id)
             add_facts(connection, rid, [draft], to_micros(now))
             text = {"rid": rid, "text": draft.text}
             ((_, fact),) = self._load_facts(connection, "f.rid = :rid and f.text = :text", text)
