@@ -25,6 +25,7 @@ from memorist.store.rows import (
 )
 from memorist.store.sessions import link_memories, require_open_session
 from memorist.text.tokenizer import unspaced_bigrams
+from memorist.validation import MAX_FACTS
 
 
 class LinkStore(StorePart):
@@ -246,6 +247,7 @@ def _to_related(id: str, links: str, memory: Memory) -> Related:
 
 _DAY = 86_400e6  # microseconds
 MAX_STRENGTH_CHANGES = 100  # of one memory that are kept: a search may record another each time
+MAX_FACT_CHANGES = 100  # of one fact that are kept: a program may confirm it every minute
 _FACT_FIELDS = ("kind", "subject", "predicate", "object", "confidence", "decay_rate")
 _INSERT_FACT = f"""
     insert into facts(id, rid, text, {", ".join(_FACT_FIELDS)}, created_at, reinforced_at)
@@ -359,13 +361,18 @@ def save_strength(connection: Connection, keys: Sequence[int], now: int) -> None
         """,
         {"now": now, "keys": json.dumps(keys)},
     )
+    _drop_older(connection, "strength_history", "rid", keys, MAX_STRENGTH_CHANGES)
+
+
+def _drop_older(connection: Connection, history: str, owner: str, keys: Sequence[int], kept: int) -> None:
+    """Delete all but the latest changes of each memory or fact."""
     connection.executemany(
-        """
-        delete from strength_history where change in (
-            select change from strength_history where rid = :rid
+        f"""
+        delete from {history} where change in (
+            select change from {history} where {owner} = :key
             order by replaced_at desc, change desc limit 1000000000 offset :kept)
         """,
-        ({"rid": key, "kept": MAX_STRENGTH_CHANGES} for key in keys),
+        ({"key": key, "kept": kept} for key in keys),
     )
 
 
@@ -379,6 +386,7 @@ def add_facts(
     connection: Connection, rid: int, drafts: Sequence[FactDraft], now: int, *, indexed: bool = False
 ) -> None:
     """Add facts to a memory. `indexed` says that the memory was inserted with their texts already."""
+    added = 0
     for draft in drafts:
         known = connection.fetch_value("select fact from facts where rid = ? and text = ?", (rid, draft.text))
         if known is not None:
@@ -392,16 +400,26 @@ def add_facts(
             "reinforced_at": now,
         }
         connection.execute(_INSERT_FACT, values | {"confidence": 1.0 if draft.confidence is None else draft.confidence})
-    if drafts and not indexed:
+        added += 1
+    if added and not indexed:
+        count = connection.fetch_value("select count(*) from facts where rid = ?", (rid,))
+        if count > MAX_FACTS:
+            id = connection.fetch_value("select id from memories where rid = ?", (rid,))
+            raise InvalidInput(
+                f"memory {shorten_id(id)} has {count - added:,} facts already, and at most {MAX_FACTS:,} fit: remove "
+                "some, or add these to another memory"
+            )
         index_facts(connection, rid)
 
 
 def copy_facts(connection: Connection, rid: int, facts: Sequence[Fact], now: int) -> None:
-    """Add facts of another memory that this one lacks, with the confidence they have."""
-    for fact in facts:
+    """Add facts of another memory that this one lacks, as many as fit, with the confidence they have."""
+    known = {text for (text,) in connection.fetch("select text from facts where rid = ?", (rid,))}
+    lacking = [fact for fact in facts if fact.text not in known]
+    for fact in lacking[: max(0, MAX_FACTS - len(known))]:
         values = {name: getattr(fact, name) for name in ("text", *_FACT_FIELDS)}
         values |= {"id": new_id(), "rid": rid, "now": now, "reinforced_at": to_micros(fact.reinforced_at)}
-        connection.execute(f"{_INSERT_FACT} on conflict do nothing", values)
+        connection.execute(_INSERT_FACT, values)
 
 
 def index_facts(connection: Connection, rid: int) -> None:
@@ -415,12 +433,13 @@ def index_facts(connection: Connection, rid: int) -> None:
 
 
 def _change_fact(connection: Connection, key: int, changes: Mapping[str, Any], now: int) -> None:
-    """Save the values a fact had, and change it; a new confidence decays from now on."""
+    """Save the values a fact had, of which the latest are kept, and change it; a new confidence decays from now on."""
     saved = f"{', '.join(_FACT_FIELDS)}, reinforced_at"
     connection.execute(
         f"insert into fact_history(fact, replaced_at, {saved}) select fact, :now, {saved} from facts where fact = :key",
         {"now": now, "key": key},
     )
+    _drop_older(connection, "fact_history", "fact", [key], MAX_FACT_CHANGES)
     settings = [f"{name} = :{name}" for name in changes] + ["reinforced_at = :now"] * ("confidence" in changes)
     connection.execute(
         f"update facts set {', '.join(settings)} where fact = :key",
