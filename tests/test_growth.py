@@ -125,3 +125,37 @@ class TestFactsOfOneMemory:
         (versions,) = (fact["versions"] for record in records for fact in record.get("facts", ()))
         assert len(versions) == MAX_FACT_CHANGES
         assert fact.confidence < versions[0]["confidence"] < versions[-1]["confidence"] < last.confidence
+
+
+class TestThresholds:
+    """Relevance falls along a ranking: where its second half is not relevant enough, nothing behind it is."""
+
+    @pytest.fixture
+    def alike(self) -> Iterator[tuple[Memorist, Callable[[Callable[[], object]], int]]]:
+        with measured() as (memory, measure):
+            memory.add_many([f"The deploy of server {n} was done by Anna on a Monday" for n in range(3000)])
+            yield memory, measure
+
+    QUESTION = "the* depl* of* serv* was* don* by* ann* on* mond* zeb*"
+
+    def test_a_threshold_that_nothing_passes_does_not_rank_everything(self, alike: Any) -> None:
+        memory, _ = alike
+
+        assert memory.search(self.QUESTION, min_relevance=0.99).hidden["min_relevance"] == 64
+
+    def test_where_all_pass_but_their_confidence_does_not_it_looks_on(self, memory: Memorist) -> None:
+        memory.add_many(
+            {
+                "content": f"The deploy of server {n}",
+                "facts": [{"text": f"it is {n}", "confidence": 0.1 + 0.8 * (n < 1)}],
+            }
+            for n in range(300)
+        )
+
+        assert len(memory.search("deploy server", min_confidence=0.5)) == 1
+
+    def test_where_no_file_is_indexed_none_is_searched(self, alike: Any) -> None:
+        memory, measure = alike
+        without = measure(lambda: memory.context(self.QUESTION, documents=False))
+
+        assert measure(lambda: memory.context(self.QUESTION)) < 1.1 * without

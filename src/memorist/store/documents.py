@@ -38,6 +38,11 @@ class DocumentStore(StorePart):
         super().__init__(pool, namespace)
         self.chunks = chunks
 
+    def is_empty(self) -> bool:
+        """Return whether no file is indexed."""
+        with self._pool.reading() as connection:
+            return not connection.fetch("select 1 from documents where namespace = ? limit 1", (self.namespace,))
+
     def load_indexed_files(self) -> dict[str, IndexedFile]:
         """Return every indexed file, by path."""
         sql = "select did, path, root, size, modified_at, hash, project, redacted from documents where namespace = ?"
