@@ -14,7 +14,7 @@ from memorist import validation
 from memorist.config import SYNCHRONOUS, default_path, is_missing_or_empty
 from memorist.embed import create_embedder
 from memorist.embed.base import Embedder, Reranker
-from memorist.engine.backends import check_target, distribute, open_backend
+from memorist.engine.backends import check_target, distribute, open_backend, open_empty
 from memorist.engine.facade import Memorist
 from memorist.engine.resources import Resources
 from memorist.engine.transfer import restore_backup, salvage
@@ -24,7 +24,7 @@ from memorist.search.options import find_profile
 from memorist.store.store import Store
 
 if TYPE_CHECKING:
-    from memorist.engine.asynchronous import AsyncMemorist, Opening
+    from memorist.engine.asynchronous import AsyncMemorist, open_async
     from memorist.engine.migration import list_namespaces, migrate
 
 __all__ = [
@@ -35,10 +35,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import what only few processes need when it is first asked for."""
-    if name == "AsyncMemorist":
-        from memorist.engine.asynchronous import AsyncMemorist
+    if name in ("AsyncMemorist", "open_async"):
+        from memorist.engine import asynchronous  # asyncio is slow to import
 
-        return AsyncMemorist
+        return getattr(asynchronous, name)
     if name in ("list_namespaces", "migrate"):
         from memorist.engine import migration
 
@@ -67,7 +67,8 @@ def open_memory(
     log_recalls: bool = True,
 ) -> Memorist:
     """
-    Open a memory, creating it where there is none.
+    Open a memory, creating it where there is none. With `read_only`, none is made: a missing file reads as an empty
+    memory, and whatever would write raises StoreError.
 
     `target` is a path, ":memory:" or "postgresql://..."; None is the user's own database. `embedder` is None for the
     bundled model, "none" for keyword search only, "openai:MODEL", "ollama:MODEL" or an object with `model_id`,
@@ -98,10 +99,11 @@ def open_memory(
     fields = None if metadata_index is None else validation.indexed_fields(metadata_index, "metadata_index")
     model = resolve_embedder(embedder)
     path = str(default_path()) if target is None else check_target(target)
-    if path == ":memory:" or (read_only and is_missing_or_empty(path)):
-        path, read_only = ":memory:", False  # there is nothing to read: an empty memory, and no file is made
     space = validation.namespace(namespace)
-    backend = open_backend(path, space, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
+    if read_only and is_missing_or_empty(path):
+        backend = open_empty(path)
+    else:
+        backend = open_backend(path, space, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
     store = Store(backend, space)
     if fields is not None and not read_only:
         try:
@@ -124,16 +126,3 @@ def open_memory(
         records_prompts=is_logged and not read_only,
     )
     return Memorist(resources)
-
-
-def open_async(target: str | Path | None = None, *, concurrency: int = 2, **options: Any) -> "Opening":
-    """
-    Open a memory for asyncio: `async with memorist.open_async() as memory`, or `memory = await memorist.open_async()`.
-
-    It takes the options of `open`, and runs up to `concurrency` calls at once; further ones wait their turn. More than
-    two are of use where calls wait for a server. While it is open, the process's switch interval is half a millisecond.
-    """
-    from memorist.engine.asynchronous import Opening  # asyncio is slow to import
-
-    threads = validation.whole_number(concurrency, "concurrency", 1, 64)
-    return Opening(partial(open_memory, target, **options), threads)

@@ -93,6 +93,10 @@ class ConnectionPool:
             name += "?immutable=1"  # otherwise SQLite needs a -shm file, which cannot be made here
         return name, flags | apsw.SQLITE_OPEN_READONLY
 
+    def make_read_only(self, path: str) -> None:
+        """Refuse to write from now on, in the name of a file that this database in memory stands for."""
+        self.path, self.read_only = path, True
+
     def reading(self, *, stream: bool = False) -> "_Loan":
         """Lend a connection for a `with` block; a `stream` is a generator, which keeps it while it is suspended."""
         return _Loan(self, stream=stream)
