@@ -123,6 +123,19 @@ class TestPrecedence:
         assert cli("search", "text", "--json").json["profile"] == "notes"
         assert cli("search", "text", "--profile", "rank", "--json").json["profile"] == "rank"
 
+    def test_how_long_recalls_are_kept_is_for_the_user_to_say(self, cli: CommandLine, project_file: Path) -> None:
+        assert "recall_days" in cli("config").out
+        assert cli("config", "--json").json["recall_days"] == 90
+
+        assert cli("config", "set", "recall_days", "30").code == 0
+        assert cli("config", "set", "recall_megabytes", "50").code == 0
+
+        settings = cli("config", "--json").json
+        assert (settings["recall_days"], settings["recall_megabytes"]) == (30, 50)
+        cli("config", "set", "recall_days", "0").assert_failed(1, "recall_days must be from 1 to 36500")
+        project_file.write_text("recall_days = 1")
+        cli("list").assert_failed(1, "not allowed in a project's file")
+
     def test_the_users_file_names_the_model_and_its_provider_or_none(
         self, cli: CommandLine, user_file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -256,6 +256,8 @@ class CommandContext:
             models=self.models,
             surface=surface,
             log_recalls=settings.log_recalls,
+            recall_days=settings.recall_days,
+            recall_megabytes=settings.recall_megabytes,
         )
 
 

@@ -5,7 +5,7 @@ The engine: every stage composed into the calls that users and surfaces make.
 opened here: arguments checked, store and models put together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from memorist.engine.transfer import restore_backup, salvage
 from memorist.ingest.redaction import Redaction
 from memorist.records import AGENT_SURFACES, NEAR_ACTIONS, SURFACES
 from memorist.search.options import find_profile
+from memorist.store.records import RecallLimits
 from memorist.store.store import Store
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def open_memory(
     reranker: Reranker | None = None,
     surface: str = "library",
     log_recalls: bool = True,
+    recall_days: float = 90,
+    recall_megabytes: float = 200,
 ) -> Memorist:
     """
     Open a memory, creating it where there is none. With `read_only`, none is made: a missing file reads as an empty
@@ -81,7 +84,7 @@ def open_memory(
     namespace keeps it, and None leaves it as it is. `models` is a folder in which to look for the reranker. `reranker`
     is an object with `score_passages(question, passages, seconds)` to use instead. `surface` says by which way searches
     come: "library", "cli", "hook", "mcp", "chat" or "http". What "hook", "mcp" and "chat" put into prompts of agents is
-    recorded, unless `log_recalls` is off.
+    recorded, unless `log_recalls` is off. Recalls are kept for `recall_days`, and up to `recall_megabytes` of them.
     """
     from memorist.embed.local import CrossEncoder  # only once a memory is opened
 
@@ -92,6 +95,7 @@ def open_memory(
         validation.whole_number(threads, "threads", 1, 256)
     folder = None if models is None else validation.path(models)
     surface = validation.choice(surface, SURFACES, "surface")
+    limits = RecallLimits.check(recall_days, recall_megabytes)
     is_logged = validation.flag(log_recalls, "log_recalls") and surface in AGENT_SURFACES
     resolve_embedder = partial(create_embedder, threads=threads)
     base, near = find_profile(profile), validation.choice(near, NEAR_ACTIONS, "near")
@@ -106,11 +110,7 @@ def open_memory(
         backend = open_backend(path, space, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
     store = Store(backend, space)
     if fields is not None and not read_only:
-        try:
-            store.index_metadata(fields)
-        except BaseException:
-            store.close()
-            raise
+        _index_metadata(store, fields)
     resources = Resources(
         store,
         model,
@@ -124,5 +124,14 @@ def open_memory(
         owns_reranker=reranker is None,
         surface=surface,
         records_prompts=is_logged and not read_only,
+        recall_limits=limits,
     )
     return Memorist(resources)
+
+
+def _index_metadata(store: Store, fields: Collection[tuple[str, ...]]) -> None:
+    try:
+        store.index_metadata(fields)
+    except BaseException:
+        store.close()
+        raise
