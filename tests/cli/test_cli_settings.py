@@ -401,7 +401,7 @@ class TestConfigValues:
         cli("config", "set", name, value)
 
         assert cli("config", "get", name).out == f"{shown}\n"
-        assert any(line.startswith(f"{name:<13} {shown} ") for line in cli("config", "list").lines)
+        assert any(line.startswith(f"{name:<16} {shown} ") for line in cli("config", "list").lines)
         assert cli("config", "set", name, shown).code == 0
         assert cli("config", "get", name).out == f"{shown}\n"
 
