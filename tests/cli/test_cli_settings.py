@@ -409,7 +409,7 @@ class TestConfigValues:
         done = cli("config", "get", "chat")
 
         assert (done.code, done.out, done.err) == (0, "", "chat is unset.\n")
-        assert "chat          (unset)                  default" in cli("config").lines
+        assert "chat             (unset)                  default" in cli("config").lines
 
     def test_as_json_with_its_origin(self, cli: CommandLine, user_file: Path) -> None:
         user_file.write_text("threads = 2\n")
