@@ -33,3 +33,22 @@ def watched() -> Iterator[list[Statement]]:
         yield seen
     finally:
         apsw.connection_hooks.remove(hook)
+
+
+@contextmanager
+def counted_steps() -> Iterator[list[int]]:
+    """The steps of SQLite's virtual machine that each statement takes on connections opened from now on."""
+    steps: list[int] = []
+
+    def profile(event: dict[str, Any]) -> None:
+        if "'main'." not in event["sql"]:  # those that FTS5 keeps for itself count from when they were first run
+            steps.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
+
+    def hook(connection: apsw.Connection) -> None:
+        connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, profile)
+
+    apsw.connection_hooks.append(hook)
+    try:
+        yield steps
+    finally:
+        apsw.connection_hooks.remove(hook)

@@ -1,6 +1,7 @@
 """The life of a memory: in, changed, forgotten, brought back, erased."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -404,6 +405,32 @@ class TestOpening:
             assert len(memory.search("zebra")) == 1
             with pytest.raises(memorist.StoreError, match="read-only"):
                 memory.add("x")
+
+    @pytest.mark.parametrize("there_is", ["a database", "an empty file", "nothing", ":memory:"])
+    def test_read_only_every_write_is_refused_alike(self, path: Path, there_is: str) -> None:
+        if there_is == "a database":
+            memorist.open(path, embedder="none").close()
+        elif there_is == "an empty file":
+            path.touch()
+        target = there_is if there_is == ":memory:" else path
+        writes: list[Callable[[Memorist], object]] = [
+            lambda memory: memory.add("x"),
+            lambda memory: memory.add_many(["x"]),
+            lambda memory: memory.add_turn("user", "x", conversation="c"),
+            lambda memory: memory.start_session(),
+            lambda memory: memory.set_lens("mine", kind="note"),
+            lambda memory: memory.clear_recalls(),
+            lambda memory: memory.create_file("/memories/a.md", "x"),
+            lambda memory: memory.forget_many(project="p"),
+            lambda memory: memory.purge(),
+        ]
+
+        with memorist.open(target, embedder="none", read_only=True) as memory:
+            for write in writes:
+                with pytest.raises(memorist.StoreError, match=f"{target} was opened read-only"):
+                    write(memory)
+            assert memory.count() == 0
+        assert path.exists() == (there_is in ("a database", "an empty file"))
 
     def test_in_memory_there_is_no_file_and_threads_share_it(self) -> None:
         from concurrent.futures import ThreadPoolExecutor

@@ -1,9 +1,15 @@
 """The public names are a decision, never an accident; and asking for help imports nothing heavy."""
 
+import inspect
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from typing import Any, get_type_hints
 
 import memorist
+from memorist.engine.project_view import ProjectView
+from memorist.web.client import Remote
+from memorist.web.remote_views import RemoteViews
 
 
 def test_every_public_name_can_be_imported() -> None:
@@ -27,3 +33,25 @@ def test_help_and_import_load_none_of_the_heavy_packages() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
+
+
+def list_callables() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Every public function, class and method, by its name."""
+    for public in (*(getattr(memorist, name) for name in memorist.__all__), ProjectView, Remote, RemoteViews):
+        yield public.__qualname__, public
+        if inspect.isclass(public):
+            for name, member in inspect.getmembers(public):
+                function = member.fget if isinstance(member, property) else member
+                if not name.startswith("_") and inspect.isfunction(function):
+                    yield f"{public.__qualname__}.{name}", function
+
+
+def test_the_types_of_every_public_callable_can_be_asked_for() -> None:
+    failed = {}
+    for name, public in list_callables():
+        try:
+            get_type_hints(public)
+        except Exception as exc:
+            failed[name] = exc
+
+    assert failed == {}

@@ -1,15 +1,18 @@
 """What was recalled, when, and for which question: written down after the answer, and never in its way."""
 
 import hashlib
+import json
 import threading
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
 import memorist
-from living import ids, now, rows
+from living import days_ago, ids, now, rows
 from memorist import InvalidInput, Memorist, NotFound
 from memorist.ingest import recorder
 from processes import FORK_OPTIONS, ending, forks, running
@@ -437,3 +440,86 @@ class TestFailing:
             memory.recalls()
 
             assert memory.recalls_lost == 0
+
+
+class TestLimits:
+    """The log keeps 90 days and 200 MB, unless other limits are set; what is beyond goes after the next recall."""
+
+    @staticmethod
+    def add_recalls(memory: Memorist, tmp_path: Path, ages: Sequence[float], text: str = "") -> None:
+        """Add a memory, and for each age a recall of it that is so many days old."""
+        id = memory.add("the badger digs", id="badger").id
+        found = {"memory": id, "place": 1, "score": 0.5, "relevance": 0.5, "facts": [], "prompt": text or None}
+        recall = {"type": "recall", "mode": "hybrid", "profile": "balanced", "memories": [found]}
+        records = [
+            {"memorist": 1, "namespace": "default", "vectors": False},
+            *(
+                recall | {"id": f"recall-{place}", "at": days_ago(age).isoformat(), "query": f"q{place}"}
+                for place, age in enumerate(ages)
+            ),
+            {"type": "end", "records": len(ages)},
+        ]
+        (tmp_path / "old.jsonl").write_text("\n".join(map(json.dumps, records)))
+        memory.import_(tmp_path / "old.jsonl")
+        assert len(memory.recalls(limit=1000)) == len(ages)
+
+    @staticmethod
+    def list_queries(target: Path | str) -> list[str | None]:
+        with memorist.open(target, embedder="none") as memory:
+            return [recall.query for recall in memory.recalls(limit=1000)]
+
+    def test_after_ninety_days_a_recall_is_gone_once_another_is_recorded(
+        self, memory: Memorist, target: Path | str, tmp_path: Path
+    ) -> None:
+        self.add_recalls(memory, tmp_path, [91, 89])
+        before = memory.get("badger").access_count
+
+        memory.search("badger")
+        assert self.list_queries(target) == ["q1", "q0"]
+        memory.search("badger", record="log")
+        memory.close()
+
+        assert self.list_queries(target) == ["badger", "q1"]
+        with memorist.open(target, embedder="none") as again:
+            assert again.get("badger").access_count == before + 1
+
+    def test_many_go_at_once_in_small_batches(self, memory: Memorist, target: Path | str, tmp_path: Path) -> None:
+        self.add_recalls(memory, tmp_path, [100] * 450)
+
+        memory.search("badger", record="log")
+        memory.close()
+
+        assert self.list_queries(target) == ["badger"]
+
+    def test_how_long_recalls_are_kept_can_be_set(self, path: Path, tmp_path: Path) -> None:
+        with memorist.open(path, embedder="none", recall_days=7) as memory:
+            self.add_recalls(memory, tmp_path, [8, 6])
+            memory.search("badger", record="log")
+
+        assert self.list_queries(path) == ["badger", "q1"]
+
+    def test_of_a_log_that_is_too_large_the_latest_are_kept(self, path: Path, tmp_path: Path) -> None:
+        with memorist.open(path, embedder="none", recall_megabytes=1) as memory:
+            self.add_recalls(memory, tmp_path, range(40, 0, -1), "x" * 50_000)
+            for _ in range(64):  # after so many at the latest, it is measured
+                memory.search("badger", record="log")
+
+        kept = [query for query in self.list_queries(path) if query != "badger"]
+        assert kept == [f"q{place}" for place in range(39, 39 - len(kept), -1)]
+        assert 800_000 < len(kept) * 50_000 <= 1_000_000
+
+    def test_a_purge_drops_what_is_beyond_and_leaves_nothing_of_it_in_the_file(
+        self, path: Path, tmp_path: Path
+    ) -> None:
+        with memorist.open(path, embedder="none") as memory:
+            self.add_recalls(memory, tmp_path, [91], "a secret pangolin")
+            assert b"pangolin" in path.read_bytes() + path.with_name("memory.db-wal").read_bytes()
+            memory.purge()
+
+        assert self.list_queries(path) == []
+        assert b"pangolin" not in path.read_bytes()
+
+    @pytest.mark.parametrize("options", [{"recall_days": 0}, {"recall_days": "90"}, {"recall_megabytes": 0.5}])
+    def test_a_limit_that_cannot_be_kept_is_refused(self, options: dict[str, Any]) -> None:
+        with pytest.raises(InvalidInput, match=next(iter(options))):
+            memorist.open(":memory:", embedder="none", **options)

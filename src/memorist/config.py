@@ -28,8 +28,8 @@ SYNCHRONOUS = ("full", "normal")
 
 # A project's file comes with the project, so it must not decide where the user's memories are sent,
 _PROJECT_EMBEDDERS = validation.LOCAL_EMBEDDERS
-# which model may read or write them, what is not a secret, and which folders are trusted.
-_USER_ONLY = ("chat", "chat_add", "redact_allow", "trusted")
+# which model may read or write them, how long recalls are kept, what is not a secret, and which folders are trusted.
+_USER_ONLY = ("chat", "chat_add", "recall_days", "recall_megabytes", "redact_allow", "trusted")
 # Unless the user trusts the folder, it must not choose the database, what is indexed there, or the models of a program
 # that calls Memorist: opening a folder in an agent is no consent.
 _NEED_TRUST = ("database", "namespace", "models", "metadata_index")
@@ -105,6 +105,8 @@ class Settings:
     redact_allow: tuple[str, ...] = ()
     metadata_index: tuple[str, ...] | None = None
     log_recalls: bool = True
+    recall_days: float = 90.0
+    recall_megabytes: float = 200.0
     models: str | None = None
     trusted: tuple[str, ...] = ()
     chat: str | None = None
@@ -403,6 +405,8 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "near": lambda value: validation.choice(value, NEAR_ACTIONS, "near"),
     "redact_allow": lambda value: validation.allowances(value, "redact_allow"),
     "metadata_index": lambda value: validation.indexed_fields(value, "metadata_index"),
+    "recall_days": lambda value: validation.number(value, "recall_days", *validation.RECALL_DAYS),
+    "recall_megabytes": lambda value: validation.number(value, "recall_megabytes", *validation.RECALL_MEGABYTES),
     "trusted": lambda value: validation.folders(value, "trusted"),
     "chat": validation.chat_model,
     "chat_timeout": lambda value: validation.number(value, "chat_timeout", 0.1, 86_400),

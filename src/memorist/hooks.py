@@ -432,12 +432,14 @@ class _HookLog:
             self._append("".join(traceback.format_exception(error)))
 
     def _append(self, text: str) -> None:
+        from memorist.present.render import printable  # only where something went wrong
+
         with suppress(OSError):
             make_folder(self._file.parent, private=True)
             if self._file.exists() and self._file.stat().st_size > MAX_LOG_BYTES:
                 self._file.replace(self._file.with_name(self._file.name + ".old"))
             with self._file.open("a", encoding="utf-8", errors="backslashreplace") as out:
-                out.write(text)
+                out.write(printable(text))
 
 
 @contextmanager

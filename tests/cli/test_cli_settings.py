@@ -123,6 +123,19 @@ class TestPrecedence:
         assert cli("search", "text", "--json").json["profile"] == "notes"
         assert cli("search", "text", "--profile", "rank", "--json").json["profile"] == "rank"
 
+    def test_how_long_recalls_are_kept_is_for_the_user_to_say(self, cli: CommandLine, project_file: Path) -> None:
+        assert "recall_days" in cli("config").out
+        assert cli("config", "--json").json["recall_days"] == 90
+
+        assert cli("config", "set", "recall_days", "30").code == 0
+        assert cli("config", "set", "recall_megabytes", "50").code == 0
+
+        settings = cli("config", "--json").json
+        assert (settings["recall_days"], settings["recall_megabytes"]) == (30, 50)
+        cli("config", "set", "recall_days", "0").assert_failed(1, "recall_days must be from 1 to 36500")
+        project_file.write_text("recall_days = 1")
+        cli("list").assert_failed(1, "not allowed in a project's file")
+
     def test_the_users_file_names_the_model_and_its_provider_or_none(
         self, cli: CommandLine, user_file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -388,7 +401,7 @@ class TestConfigValues:
         cli("config", "set", name, value)
 
         assert cli("config", "get", name).out == f"{shown}\n"
-        assert any(line.startswith(f"{name:<13} {shown} ") for line in cli("config", "list").lines)
+        assert any(line.startswith(f"{name:<16} {shown} ") for line in cli("config", "list").lines)
         assert cli("config", "set", name, shown).code == 0
         assert cli("config", "get", name).out == f"{shown}\n"
 
@@ -396,7 +409,7 @@ class TestConfigValues:
         done = cli("config", "get", "chat")
 
         assert (done.code, done.out, done.err) == (0, "", "chat is unset.\n")
-        assert "chat          (unset)                  default" in cli("config").lines
+        assert "chat             (unset)                  default" in cli("config").lines
 
     def test_as_json_with_its_origin(self, cli: CommandLine, user_file: Path) -> None:
         user_file.write_text("threads = 2\n")

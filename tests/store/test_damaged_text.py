@@ -1,6 +1,6 @@
 """Text that a failing disk changed: it is told, with the id of its memory, and every other memory is served."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import pytest
 
 import memorist
 from conftest import HashingEmbedder
-from memorist import Memorist
+from memorist import Memorist, Memory
 
 BAD_BYTE = b"caf\xff costs 4 euros"
 
@@ -159,6 +159,46 @@ def test_tags_that_cannot_be_read_are_made_again_of_their_table(three: Memorist,
     assert report.ok, report.problems
     assert three.get("memory-1").tags == ("drink",)
     assert len(three.list(tags=["drink"])) == 3
+
+
+class TestSalvage:
+    """Of tags and metadata that are no JSON any more, what is whole is kept."""
+
+    def salvage(self, path: Path, table: str | None = None) -> tuple[Memory, Sequence[str]]:
+        raw = apsw.Connection(str(path))
+        if table is not None:
+            raw.execute(f"delete from {table}")
+        raw.close()
+        lost = memorist.salvage(path, path.parent / "new.db").lost
+        with memorist.open(path.parent / "new.db", embedder="none") as memory:
+            assert memory.check().ok
+            return memory.get("memory-1"), lost
+
+    def test_damaged_tags_come_from_their_own_table(self, three: Memorist, path: Path) -> None:
+        three.update("memory-1", tags=["drink", "hot", 'a "cup"'])
+        damage(path, "tags", b'["drink","h')
+
+        memory, lost = self.salvage(path)
+
+        assert set(memory.tags) == {"drink", "hot", 'a "cup"'}
+        assert memory.metadata == {"price": 1}
+        assert lost == ("memories: the tags of memory-1 can be read only in part",)
+
+    def test_where_the_table_is_lost_too_whole_tags_are_kept(self, three: Memorist, path: Path) -> None:
+        damage(path, "tags", b'["drink","a \\"cup\\"","\\ud83d\\ude00","dr\xffnk","ho')
+
+        memory, _ = self.salvage(path, "memory_tags")
+
+        assert memory.tags == ("drink", 'a "cup"', "\U0001f600")
+
+    def test_metadata_is_kept_up_to_the_damage(self, three: Memorist, path: Path) -> None:
+        damage(path, "metadata", b'{"price": 1, "of": {"a": [1, 2]}, "b\xffd": 2, "note": "dr\xffnk", "last": tr')
+
+        memory, lost = self.salvage(path)
+
+        assert memory.metadata == {"price": 1, "of": {"a": [1, 2]}}
+        assert memory.tags == ("drink",)
+        assert lost == ("memories: the metadata of memory-1 can be read only in part",)
 
 
 DAMAGED_VERSIONS = ['"content"', '"title"', '"tags"', '"metadata"', '"updated_at"', "{"]

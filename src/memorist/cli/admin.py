@@ -12,7 +12,7 @@ from memorist import config
 from memorist.cli.app import CommandContext, CommandGroup
 from memorist.cli.options import ProgressBar, answer_options, embedder_option, print_answer
 from memorist.errors import InvalidInput, NotFound
-from memorist.present.render import count_of, printable, record_json
+from memorist.present.render import count_of, printable, printable_line, record_json
 from memorist.validation import choice
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def check_command(context: CommandContext, /, repair: bool, as_json: bool) -> in
         report = memory.check(repair=repair)
     left = [one for one in report.problems if one not in report.repaired]
     lines = [f"{'broken' if one in left else 'repaired'}: {printable(one)}" for one in report.problems]
-    lines += [f"skipped: {part}" for part in report.skipped]
+    lines += [f"skipped: {printable(part)}" for part in report.skipped]
     if report.ok:
         counts = f"{count_of(report.memories, 'memory', 'memories')}, {count_of(report.vectors, 'vector')}"
         lines.append(f"All is well: {counts}.")
@@ -241,10 +241,13 @@ def _list_settings(context: CommandContext, /, as_json: bool) -> None:
         memorist config list
     """
     values, origins = _visible_values(context), context.loaded.origins
-    lines = (f"{name:<13} {_format_value(value):<24} {origins.get(name, 'default')}" for name, value in values.items())
+    lines = (
+        f"{name:<16} {_format_value(value):<24} {printable_line(origins.get(name, 'default'))}"
+        for name, value in values.items()
+    )
     print_answer(as_json, values, lines)
     if not as_json:
-        click.echo(f"Your settings: {config.user_file(os.environ)}", err=True)
+        click.echo(f"Your settings: {printable_line(str(config.user_file(os.environ)))}", err=True)
 
 
 @config_command.command("get")
@@ -283,7 +286,7 @@ def _set_setting(name: str, value: str, project: bool) -> None:
     if name in config.SECRETS:
         raise click.UsageError(f"others can see a secret on a command line: write {name} into {file} by hand")
     config.write_setting(file, name, value, in_project=project)
-    click.echo(f"{name} = {value}  ({file})")
+    click.echo(printable(f"{name} = {value}  ({file})"))
 
 
 @config_command.command("unset")
@@ -299,9 +302,9 @@ def _unset_setting(name: str, project: bool) -> None:
     """
     file = _config_file(project)
     if config.remove_setting(file, name):
-        click.echo(f"Unset {name}  ({file})")
+        click.echo(printable(f"Unset {name}  ({file})"))
     else:
-        click.echo(f"Nothing changed: {name} is not set in {file}.", err=True)
+        click.echo(printable(f"Nothing changed: {name} is not set in {file}."), err=True)
 
 
 def _config_file(project: bool) -> Path:
@@ -319,7 +322,7 @@ def _format_value(value: Any) -> str:
     """Return a value as `config set` takes it."""
     if value is None:
         return "(unset)"
-    return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return printable_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 # Databases on a server

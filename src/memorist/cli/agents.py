@@ -67,9 +67,9 @@ def mcp_command(
     context = context.for_program()
     settings = context.loaded.settings
     if context.loaded.warning:
-        from memorist.present.render import printable  # it loads the index's tokenizer
+        from memorist.cli.options import print_note  # it loads the index's tokenizer
 
-        click.echo(f"Note: {printable(context.loaded.warning)}", err=True)
+        print_note(context.loaded.warning)
     with _require_mcp_extra():
         from memorist.mcp_server.server import BackgroundOpener, ServerOptions, serve_stdio
 

@@ -256,6 +256,8 @@ class CommandContext:
             models=self.models,
             surface=surface,
             log_recalls=settings.log_recalls,
+            recall_days=settings.recall_days,
+            recall_megabytes=settings.recall_megabytes,
         )
 
 
@@ -302,7 +304,7 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.Exit as exc:
         sys.exit(exc.exit_code)
     except click.ClickException as exc:
-        exc.show()
+        _clarify(exc).show()
         sys.exit(exc.exit_code)
     except MemoristError as exc:
         _exit_with_error(describe_error(exc))
@@ -317,6 +319,31 @@ def main(arguments: list[str] | None = None) -> None:
         _exit_with_error(f"{exc.filename or 'the system'}: {exc.strerror or exc}")
 
 
+def _clarify(error: click.ClickException) -> click.ClickException:
+    """Return an error that says where a misplaced option belongs, without characters that could steer a terminal."""
+    from memorist.present.render import printable
+
+    message = _explain_place(error) or error.format_message()
+    if printable(message) == error.format_message():
+        return error
+    if isinstance(error, click.UsageError):
+        return click.UsageError(printable(message), error.ctx)
+    return click.ClickException(printable(message))
+
+
+def _explain_place(error: click.ClickException) -> str | None:
+    """Return where an option of the program itself stands, if it was given to a command."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return None
+    name = error.option_name
+    for option in app.params:
+        if isinstance(option, click.Option) and name in option.opts:
+            command = error.ctx.command_path.removeprefix(_PROGRAM)
+            rest = "" if option.is_flag else f" {option.metavar}{command} ..."
+            return f"{name} goes before the command: `{_PROGRAM} {name}{rest}`"
+    return None
+
+
 def describe_error(error: Exception) -> str:
     """Return the message of an error, and the command that helps, if there is one."""
     hint = find_hint(error)
@@ -328,15 +355,15 @@ def describe_error(error: Exception) -> str:
 
 
 def _print_note(text: str) -> None:
-    from memorist.present.render import printable  # it loads the index's tokenizer
+    from memorist.cli.options import print_note  # it loads the index's tokenizer
 
-    click.echo(f"Note: {printable(text)}", err=True)
+    print_note(text)
 
 
 def _exit_with_error(message: str) -> None:
-    from memorist.present.render import printable
+    from memorist.present.render import printable_line
 
-    click.echo(f"Error: {printable(' '.join(message.split()))}", err=True)
+    click.echo(f"Error: {printable_line(message)}", err=True)
     sys.exit(1)
 
 

@@ -1,6 +1,5 @@
 """Commands on files: index, watch and search them."""
 
-import json
 import signal
 import threading
 from collections import Counter
@@ -21,6 +20,7 @@ from memorist.cli.options import (
     drop_unset,
     print_answer,
     print_json,
+    print_note,
     projects_option,
     read_argument,
     secret_options,
@@ -143,7 +143,7 @@ def watch_command(context: CommandContext, /, paths: tuple[str, ...], as_json: b
     with _stop_on_signals(stop), context.open(create=True) as memory:
         for report in memory.watch(list(paths), stop=stop, **options):
             if as_json:
-                click.echo(json.dumps(record_json(report), ensure_ascii=False))
+                print_json(record_json(report), indent=None)
                 continue
             click.echo(f"{datetime.now():%H:%M:%S}  {report_line(report)}")
             if known is None:  # the first time, skipped files are counted by reason, as `index` does
@@ -233,7 +233,7 @@ def docs_command(
     elif not results.relevant:
         click.echo(NOTHING_RELEVANT, err=True)
     if results.degraded:
-        click.echo(f"Note: {results.degraded}", err=True)
+        print_note(results.degraded)
 
 
 def _print_files(context: CommandContext, options: dict[str, Any], as_json: bool) -> None:

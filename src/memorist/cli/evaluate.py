@@ -13,9 +13,17 @@ import click
 
 from memorist import __version__
 from memorist.cli.app import CommandContext
-from memorist.cli.options import ProgressBar, answer_options, combine_options, embedder_option, print_answer, style
+from memorist.cli.options import (
+    ProgressBar,
+    answer_options,
+    combine_options,
+    embedder_option,
+    print_answer,
+    print_note,
+    style,
+)
 from memorist.errors import MemoristError
-from memorist.present.render import hit_text, printable, record_json
+from memorist.present.render import hit_text, printable, printable_line, record_json
 from memorist.records import shorten_id
 
 _GOOD, _BAD = "good", "bad"
@@ -125,7 +133,7 @@ def eval_command(
             raise click.UsageError("nothing to measure: give a DATASET, --golden or --from-recalls")
         run, changes = _measure_run(context, request, cache), []
     if save:
-        click.echo(f"Saved as {save_run(run, save, cache)}", err=True)
+        click.echo(f"Saved as {printable_line(str(save_run(run, save, cache)))}", err=True)
     if html:
         with open_output(html, new_mode=0o600) as page:  # it quotes memories
             page.write(render_page(run, changes).encode())
@@ -241,7 +249,7 @@ def _measure_own(context: CommandContext, request: _EvalRequest, chosen: Sequenc
             dataset, missing = load_golden_file(memory, request.golden)
             sets.append(dataset)
             if missing:
-                click.echo(f"Note: no memory has these ids of {request.golden}: {', '.join(missing)}", err=True)
+                print_note(f"no memory has these ids of {request.golden}: {', '.join(missing)}")
         if request.from_recalls:
             sets.append(load_recalls(memory))
         for dataset in sets:

@@ -12,7 +12,7 @@ from typing import IO, Any, TypeVar
 import click
 
 from memorist.errors import InvalidInput
-from memorist.present.render import memory_line, memory_text, printable
+from memorist.present.render import memory_line, memory_text, printable, printable_json, printable_line
 from memorist.records import DETAILS, Memory
 from memorist.validation import MAX_CONTENT_CHARACTERS
 
@@ -144,13 +144,18 @@ def decode_text(raw: bytes, encoding: str, name: str) -> str:
     try:
         return raw.decode(encoding)
     except UnicodeError as exc:
-        click.echo(f"Note: not all of {name} is UTF-8 text; the rest was replaced ({exc})", err=True)
+        print_note(f"not all of {name} is UTF-8 text; the rest was replaced ({exc})")
         return raw.decode(encoding, "replace")
 
 
-def print_json(value: Any) -> None:
+def print_json(value: Any, *, indent: int | None = 2) -> None:
     """Print a value as JSON."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    click.echo(printable_json(json.dumps(value, ensure_ascii=False, indent=indent)))
+
+
+def print_note(text: str) -> None:
+    """Print a note on stderr, on one line."""
+    click.echo(f"Note: {printable_line(text)}", err=True)
 
 
 def print_answer(as_json: bool, value: Any, lines: str | Iterable[str], nothing: str = "Nothing found.") -> None:
@@ -174,7 +179,7 @@ def memory_lines(memories: Iterable[Memory], detail: str = "index") -> Iterator[
 def print_degraded(memory: Memory) -> None:
     """Print on stderr why a memory waits for its vector, if it does."""
     if memory.degraded:
-        click.echo(f"Note: {printable(memory.degraded)}", err=True)
+        print_note(memory.degraded)
 
 
 def print_redacted(entries: Iterable[Mapping[str, Any]]) -> None:

@@ -22,7 +22,15 @@ from memorist.cli.options import (
 )
 from memorist.documents import DocumentHit
 from memorist.errors import InvalidInput
-from memorist.present.render import describe_lens, document_hit_text, hit_text, printable, record_json, results_json
+from memorist.present.render import (
+    describe_lens,
+    document_hit_text,
+    hit_text,
+    printable,
+    printable_line,
+    record_json,
+    results_json,
+)
 from memorist.profiles import PROFILES
 from memorist.records import FACETS, FUSIONS, GRAMMARS, RECORD_MODES, Lens, Results
 
@@ -158,7 +166,7 @@ def _result_notes(results: Results) -> list[str]:
         verb, them = ("is", "it") if count == 1 else ("are", "them")
         notes.append(f"{count} more {verb} {HIDDEN_REASONS.get(name, f'below {name}').format(them=them)}.")
     if results.degraded:
-        notes.append(f"Note: {results.degraded}")
+        notes.append(f"Note: {printable_line(results.degraded)}")
     return notes
 
 

@@ -15,7 +15,7 @@ from memorist.cli.options import ProgressBar, answer_options, drop_unset, print_
 from memorist.config import is_file_path, is_missing_or_empty
 from memorist.documents import DiscoveredSource, ImportReport
 from memorist.errors import InvalidInput, MissingExtra
-from memorist.present.render import count_of, printable, record_json
+from memorist.present.render import count_of, printable, printable_json, record_json
 from memorist.reports import MigrationReport
 
 _MAX_SKIPPED = 20  # that are shown
@@ -49,13 +49,26 @@ def export_command(
     if file == "-" and as_json:
         raise click.UsageError("the export goes to standard output; --json needs a file instead of -")
     with context.open(embedder="none") as memory, ProgressBar("Exporting") as bar:
-        target: Any = sys.stdout.buffer if file == "-" else file
+        target = _open_stdout() if file == "-" else file
         done = memory.export(target, format=format_name, vectors=vectors, progress=bar)
     if as_json:
         print_json({"path": file, "format": format_name, "exported": done})
         return
     count = count_of(done, "record") if format_name == "jsonl" else count_of(done, "memory", "memories")
     click.echo(f"Exported {count} to {printable(file)}.", err=True)
+
+
+def _open_stdout() -> Any:
+    """Return standard output for bytes; on a terminal, one that escapes control characters of texts."""
+    return _TerminalWriter() if sys.stdout.isatty() else sys.stdout.buffer
+
+
+class _TerminalWriter:
+    """Writes JSON to a terminal, with control characters escaped."""
+
+    def write(self, line: bytes) -> int:
+        sys.stdout.write(printable_json(line.decode()))
+        return len(line)
 
 
 @click.command("import")

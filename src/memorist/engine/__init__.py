@@ -5,7 +5,7 @@ The engine: every stage composed into the calls that users and surfaces make.
 opened here: arguments checked, store and models put together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,17 +14,18 @@ from memorist import validation
 from memorist.config import SYNCHRONOUS, default_path, is_missing_or_empty
 from memorist.embed import create_embedder
 from memorist.embed.base import Embedder, Reranker
-from memorist.engine.backends import check_target, distribute, open_backend
+from memorist.engine.backends import check_target, distribute, open_backend, open_empty
 from memorist.engine.facade import Memorist
 from memorist.engine.resources import Resources
 from memorist.engine.transfer import restore_backup, salvage
 from memorist.ingest.redaction import Redaction
 from memorist.records import AGENT_SURFACES, NEAR_ACTIONS, SURFACES
 from memorist.search.options import find_profile
+from memorist.store.records import RecallLimits
 from memorist.store.store import Store
 
 if TYPE_CHECKING:
-    from memorist.engine.asynchronous import AsyncMemorist, Opening
+    from memorist.engine.asynchronous import AsyncMemorist, open_async
     from memorist.engine.migration import list_namespaces, migrate
 
 __all__ = [
@@ -35,10 +36,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import what only few processes need when it is first asked for."""
-    if name == "AsyncMemorist":
-        from memorist.engine.asynchronous import AsyncMemorist
+    if name in ("AsyncMemorist", "open_async"):
+        from memorist.engine import asynchronous  # asyncio is slow to import
 
-        return AsyncMemorist
+        return getattr(asynchronous, name)
     if name in ("list_namespaces", "migrate"):
         from memorist.engine import migration
 
@@ -65,9 +66,12 @@ def open_memory(
     reranker: Reranker | None = None,
     surface: str = "library",
     log_recalls: bool = True,
+    recall_days: float = 90,
+    recall_megabytes: float = 200,
 ) -> Memorist:
     """
-    Open a memory, creating it where there is none.
+    Open a memory, creating it where there is none. With `read_only`, none is made: a missing file reads as an empty
+    memory, and whatever would write raises StoreError.
 
     `target` is a path, ":memory:" or "postgresql://..."; None is the user's own database. `embedder` is None for the
     bundled model, "none" for keyword search only, "openai:MODEL", "ollama:MODEL" or an object with `model_id`,
@@ -80,7 +84,7 @@ def open_memory(
     namespace keeps it, and None leaves it as it is. `models` is a folder in which to look for the reranker. `reranker`
     is an object with `score_passages(question, passages, seconds)` to use instead. `surface` says by which way searches
     come: "library", "cli", "hook", "mcp", "chat" or "http". What "hook", "mcp" and "chat" put into prompts of agents is
-    recorded, unless `log_recalls` is off.
+    recorded, unless `log_recalls` is off. Recalls are kept for `recall_days`, and up to `recall_megabytes` of them.
     """
     from memorist.embed.local import CrossEncoder  # only once a memory is opened
 
@@ -91,6 +95,7 @@ def open_memory(
         validation.whole_number(threads, "threads", 1, 256)
     folder = None if models is None else validation.path(models)
     surface = validation.choice(surface, SURFACES, "surface")
+    limits = RecallLimits.check(recall_days, recall_megabytes)
     is_logged = validation.flag(log_recalls, "log_recalls") and surface in AGENT_SURFACES
     resolve_embedder = partial(create_embedder, threads=threads)
     base, near = find_profile(profile), validation.choice(near, NEAR_ACTIONS, "near")
@@ -98,17 +103,14 @@ def open_memory(
     fields = None if metadata_index is None else validation.indexed_fields(metadata_index, "metadata_index")
     model = resolve_embedder(embedder)
     path = str(default_path()) if target is None else check_target(target)
-    if path == ":memory:" or (read_only and is_missing_or_empty(path)):
-        path, read_only = ":memory:", False  # there is nothing to read: an empty memory, and no file is made
     space = validation.namespace(namespace)
-    backend = open_backend(path, space, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
+    if read_only and is_missing_or_empty(path):
+        backend = open_empty(path)
+    else:
+        backend = open_backend(path, space, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
     store = Store(backend, space)
     if fields is not None and not read_only:
-        try:
-            store.index_metadata(fields)
-        except BaseException:
-            store.close()
-            raise
+        _index_metadata(store, fields)
     resources = Resources(
         store,
         model,
@@ -122,18 +124,14 @@ def open_memory(
         owns_reranker=reranker is None,
         surface=surface,
         records_prompts=is_logged and not read_only,
+        recall_limits=limits,
     )
     return Memorist(resources)
 
 
-def open_async(target: str | Path | None = None, *, concurrency: int = 2, **options: Any) -> "Opening":
-    """
-    Open a memory for asyncio: `async with memorist.open_async() as memory`, or `memory = await memorist.open_async()`.
-
-    It takes the options of `open`, and runs up to `concurrency` calls at once; further ones wait their turn. More than
-    two are of use where calls wait for a server. While it is open, the process's switch interval is half a millisecond.
-    """
-    from memorist.engine.asynchronous import Opening  # asyncio is slow to import
-
-    threads = validation.whole_number(concurrency, "concurrency", 1, 64)
-    return Opening(partial(open_memory, target, **options), threads)
+def _index_metadata(store: Store, fields: Collection[tuple[str, ...]]) -> None:
+    try:
+        store.index_metadata(fields)
+    except BaseException:
+        store.close()
+        raise

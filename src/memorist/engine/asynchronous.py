@@ -9,10 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from math import isclose
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from weakref import finalize
 
+from memorist import validation
 from memorist.documents import IndexReport
+from memorist.engine import open_memory
 from memorist.engine.facade import Memorist
 from memorist.engine.files import Paths
 from memorist.forks import renew_after_fork
@@ -240,6 +243,17 @@ class Opening:
         except asyncio.CancelledError:
             opening.add_done_callback(_close_unused)  # nobody will
             raise
+
+
+def open_async(target: str | Path | None = None, *, concurrency: int = 2, **options: Any) -> Opening:
+    """
+    Open a memory for asyncio: `async with memorist.open_async() as memory`, or `memory = await memorist.open_async()`.
+
+    It takes the options of `open`, and runs up to `concurrency` calls at once; further ones wait their turn. More than
+    two are of use where calls wait for a server. While it is open, the process's switch interval is half a millisecond.
+    """
+    threads = validation.whole_number(concurrency, "concurrency", 1, 64)
+    return Opening(functools.partial(open_memory, target, **options), threads)
 
 
 def _close_unused(opening: "asyncio.Future[Memorist]") -> None:

@@ -25,6 +25,15 @@ def open_backend(
     return SqliteBackend(target, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
 
 
+def open_empty(target: str) -> Backend:
+    """Open an empty database in memory that stands for a missing file, and that cannot be written to."""
+    from memorist.store.sqlite.backend import SqliteBackend
+
+    backend = SqliteBackend(":memory:")
+    backend.database.make_read_only(target)
+    return backend
+
+
 def _open_server(target: str, namespace: str, *, read_only: bool, busy_timeout: float) -> "PostgresBackend":
     try:
         from memorist.store.postgres.backend import PostgresBackend

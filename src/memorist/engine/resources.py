@@ -32,7 +32,7 @@ from memorist.records import (
 from memorist.reports import CheckReport, Stats
 from memorist.search.legs import Legs
 from memorist.search.signals import with_effective_confidence
-from memorist.store.records import EmbeddingJob
+from memorist.store.records import EmbeddingJob, RecallLimits
 from memorist.store.store import Store
 
 logging.getLogger("memorist").addHandler(logging.NullHandler())  # an application that wants the log adds its own
@@ -57,6 +57,7 @@ class Resources:
         owns_reranker: bool,
         surface: str,
         records_prompts: bool,
+        recall_limits: RecallLimits,
     ) -> None:
         self.store = store
         self.profile = profile
@@ -64,7 +65,7 @@ class Resources:
         self.near = near
         self.redaction = redaction
         self.reranker = reranker
-        self.recorder = Recorder(store)
+        self.recorder = Recorder(store, recall_limits)
         self.surface = surface  # by which searches come
         self.records_prompts = records_prompts
         self.legs = Legs(store)

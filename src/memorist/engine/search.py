@@ -258,7 +258,7 @@ class Searcher:
             return self._rank(request, profile, again=True)
         asked_for = candidate_count(profile)
         there_is_more = max(len(results.keyword), len(results.vector)) >= asked_for
-        removed = bool(page.hidden) or len(grouped) < len(ranked)
+        removed = (bool(page.hidden) or len(grouped) < len(ranked)) and page.may_go_on
         if len(page.hits) < profile.limit and removed and there_is_more and asked_for < _MAX_CANDIDATES:
             return self._rank(request, replace(profile, min_candidates=asked_for * 4))
         hits = attach_locations(page.hits, page.keys, locations, self._store.namespace)
@@ -278,13 +278,14 @@ class Searcher:
     def _list_sources(self, request: SearchRequest) -> list[tuple[Store, Legs]]:
         """Return the stores of memories, files or both, with their legs."""
         sources = [(self._store, self._resources.legs)] if request.memories else []
-        if request.documents:
+        # Words of memories and files are in one index: where there is no file, it would be searched for nothing.
+        if request.documents and not (sources and self._store.documents.is_empty()):
             sources.append((self._store.documents.chunks, self._resources.file_legs))
         return sources
 
     def _loosen_phrases(self, request: SearchRequest) -> tuple[SearchRequest, str | None]:
         """Replace phrases that neither memories nor files have by their words, and say so."""
-        if request.mode == "semantic":
+        if request.mode == "semantic" or not any(term.is_phrase for term in request.query.terms):
             return request, None
         sources = self._list_sources(request)
         missing = (legs.find_missing_phrases(request.query, request.filter) for _, legs in sources)

@@ -139,7 +139,7 @@ class Writer:
         return self._resources.present(self._store.restore(validation.id_or_part(id)))
 
     def purge(self, before: TimeLike | None) -> int:
-        self._resources.recorder.flush()
+        self._resources.recorder.trim()
         return self._store.purge(validation.moment_or_none(before, "before"))
 
     def add_fact(self, id: str, fields: Mapping[str, Any]) -> Fact:

@@ -1,17 +1,19 @@
-"""Write recalls to the store after the answer is given, in batches, in a thread of its own."""
+"""Write recalls to the store after the answer is given, in batches, in a thread of its own, and drop the oldest."""
 
 import atexit
 import logging
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from weakref import WeakSet
 
 from memorist.forks import renew_after_fork
 from memorist.records import Recall, Reinforcement
+from memorist.store.records import RecallLimits
 from memorist.store.store import Store
 
 # Seconds the first recall of a batch waits for others: after every write, searches read the file again.
@@ -19,6 +21,9 @@ BATCH_DELAY = 1.0
 _SETTLE_SECONDS = 2.0  # a reader waits so long for recalls to be written
 _IDLE_SECONDS = 5.0  # without work; then the thread ends
 _MAX_PENDING = 10_000
+_TRIMMED_AT_ONCE = 200  # recalls that one transaction deletes, so that other writers need not wait for all of them
+_TRIMS_PER_BATCH = 10  # of those after a batch is written; more are left to the next
+_SIZE_CHECKED_EVERY = 64  # recalls: measuring the log reads all of it, and each prompt may have a process of its own
 
 _log = logging.getLogger("memorist.recalls")
 _recorders: "WeakSet[Recorder]" = WeakSet()
@@ -33,8 +38,8 @@ class Recorder:
     It never slows down or fails a search: recalls that cannot be written are counted in `lost`.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, limits: RecallLimits) -> None:
+        self._store, self._limits = store, limits
         self._closed = False
         self.lost = 0
         self.after_fork()
@@ -117,14 +122,39 @@ class Recorder:
                 self._urgent = False
             if not self._batch:
                 return
+            written: list[int] = []
             try:
-                self._store.recalls.record(self._batch)
+                written = self._store.recalls.record(self._batch)
             except Exception as exc:  # any error: the answer was given, so there is no caller to raise it to
                 self.lost += len(self._batch)
                 _log.warning("%d recalls could not be written: %s", len(self._batch), exc)
             with self._work:
                 self._batch = []
                 self._work.notify_all()
+            if written:
+                self._trim_after(written)
+
+    def _trim_after(self, written: Sequence[int]) -> None:
+        """Drop some of what is beyond the limits, after recalls with these numbers."""
+        by_size = any(number % _SIZE_CHECKED_EVERY == 0 for number in written)
+        try:
+            for _ in range(_TRIMS_PER_BATCH):
+                if not self._trim(by_size):
+                    return
+        except Exception as exc:  # nobody asked for it; the next batch tries again
+            _log.warning("old recalls could not be deleted: %s", exc)
+
+    def trim(self) -> None:
+        """Write pending recalls, and drop everything that is beyond the limits."""
+        self.flush()
+        while self._trim(by_size=True):
+            pass
+
+    def _trim(self, by_size: bool) -> bool:
+        """Drop a few of the earliest recalls that are beyond the limits; return whether there may be more."""
+        now = datetime.now(UTC)
+        trimmed = self._store.recalls.trim(self._limits, now, most=_TRIMMED_AT_ONCE, by_size=by_size)
+        return trimmed == _TRIMMED_AT_ONCE
 
     def close(self) -> None:
         self.flush()

@@ -22,13 +22,15 @@ class HitPage:
     """
     A page of hits, their keys, and how many each threshold held back.
 
-    `outdated` says that a memory was removed or changed after it was ranked.
+    `outdated` says that a memory was removed or changed after it was ranked; `may_go_on`, that what would be ranked
+    behind it may pass the thresholds as well.
     """
 
     hits: tuple[Hit, ...]
     keys: tuple[int, ...]
     hidden: Mapping[str, int]
     outdated: bool = False
+    may_go_on: bool = True
 
 
 def build_page(
@@ -53,7 +55,8 @@ def build_page(
     hits: list[Hit] = []
     keys: list[int] = []
     outdated = False
-    passing = _pass_thresholds(ranked, profile, model, evidence, hidden)
+    places = [0]
+    passing = _pass_thresholds(ranked, profile, model, evidence, hidden, places)
     while chosen := list(islice(passing, profile.limit - len(hits))):
         memories = load_memories([entry for entry, _ in chosen])
         outdated = outdated or len(memories) < len(chosen)
@@ -66,17 +69,29 @@ def build_page(
             hit = _build_hit(entry, relevance, memory, terms, profile)
             hits.append(_limit_detail(hit, detail, include_facts))
             keys.append(entry.candidate.key)
-    return HitPage(tuple(hits), tuple(keys), dict(hidden), outdated)
+    # Score and relevance fall along a ranking: where its second half has nothing, what comes behind it has nothing.
+    return HitPage(tuple(hits), tuple(keys), dict(hidden), outdated, may_go_on=2 * places[-1] >= len(ranked))
 
 
 def _pass_thresholds(
-    ranked: Sequence[Ranked], profile: Profile, model: str | None, evidence: Evidence, hidden: Counter[str]
+    ranked: Sequence[Ranked],
+    profile: Profile,
+    model: str | None,
+    evidence: Evidence,
+    hidden: Counter[str],
+    places: list[int],
 ) -> Iterator[tuple[Ranked, float]]:
-    """Yield what passes every threshold, with its relevance, and count what does not."""
-    for entry in ranked:
+    """
+    Yield what passes every threshold, with its relevance, and count what does not.
+
+    `places` gets the places of those that pass or lack only confidence, which does not fall along a ranking.
+    """
+    for place, entry in enumerate(ranked, 1):
         row = entry.candidate.row
         relevance = estimate_relevance(model, row.similarity, entry.candidate.coverage, row.length, evidence)
         failed = _failed_threshold(entry, relevance, profile)
+        if failed in (None, "min_confidence"):
+            places.append(place)
         if failed is None:
             yield entry, relevance
         else:

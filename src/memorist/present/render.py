@@ -24,8 +24,10 @@ _MEMORY_FIELDS = (
 _INDEX_FIELDS = ("id", "created_at", "kind", "tags", "summary", "project", "superseded_by")
 _LOCATION_FIELDS = ("path", "title", "breadcrumb", "start_line", "end_line")  # of a hit in a file
 
-# Characters that could move the cursor, colour the terminal or hide text.
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Characters that could move the cursor, colour the terminal, reorder or hide text, or look like the end of a line.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+# The same in JSON, which escapes the first 32 itself, and marks of writing direction: an escape loses nothing.
+_ESCAPED_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def timestamp(moment: datetime | None) -> str | None:
@@ -36,6 +38,16 @@ def timestamp(moment: datetime | None) -> str | None:
 def printable(text: str) -> str:
     """Replace control characters, so that stored text cannot steer a terminal."""
     return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def printable_line(text: str) -> str:
+    """Return a text on one line, without control characters: for messages, of which others may have written a part."""
+    return printable(" ".join(text.split()))
+
+
+def printable_json(text: str) -> str:
+    """Escape control characters in JSON, which stays the same JSON."""
+    return _ESCAPED_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def shell_id(id: str) -> str:

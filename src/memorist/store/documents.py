@@ -16,7 +16,7 @@ from memorist.records import FILE, Memory, MemoryDraft, Model, new_id
 from memorist.store.database import Connection, Database
 from memorist.store.filters import from_micros, is_unexpired, to_micros
 from memorist.store.records import AddResult, EmbeddingJob
-from memorist.store.rows import KeyedMemory, StorePart, memory_columns, to_memory
+from memorist.store.rows import KeyedMemory, StorePart, memory_columns, read_keyed
 from memorist.store.writes import as_json, identity_hash, insert_memory, update_memory
 from memorist.text.tokenizer import unspaced_bigrams
 
@@ -37,6 +37,11 @@ class DocumentStore(StorePart):
     def __init__(self, pool: Database, namespace: str, chunks: "Store") -> None:
         super().__init__(pool, namespace)
         self.chunks = chunks
+
+    def is_empty(self) -> bool:
+        """Return whether no file is indexed."""
+        with self._pool.reading() as connection:
+            return not connection.fetch("select 1 from documents where namespace = ? limit 1", (self.namespace,))
 
     def load_indexed_files(self) -> dict[str, IndexedFile]:
         """Return every indexed file, by path."""
@@ -416,4 +421,4 @@ class AgentFileStore(StorePart):
                 "last": f"{folder}0",  # the character after the slash
             },
         )
-        return [(row[0], to_memory(row[1:])) for row in rows]
+        return read_keyed(connection, rows)

@@ -7,7 +7,7 @@ from datetime import datetime
 from memorist.errors import NotFound
 from memorist.records import Fact, Filter, Memory
 from memorist.store.filters import filter_conditions, is_unexpired, to_micros
-from memorist.store.rows import StorePart, memory_columns, to_fact, to_memory
+from memorist.store.rows import StorePart, memory_columns, read_keyed, to_fact
 
 _DAY = 86_400_000_000  # in microseconds
 _FACT_COLUMNS = (
@@ -32,7 +32,7 @@ class InspectionStore(StorePart):
         """
         values = {"namespace": self.namespace, "session": session, "after": after, "limit": limit}
         with self._pool.reading() as connection:
-            return [(position, to_memory(columns)) for position, *columns in connection.fetch(sql, values)]
+            return read_keyed(connection, connection.fetch(sql, values))
 
     def list_projects(self, filter: Filter, under: str | None) -> list[str]:
         """Return the projects of memories that pass a filter, sorted: all of them, or `under` and those below it."""

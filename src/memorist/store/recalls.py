@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memorist.records import Feedback, Recall, RecalledMemory, Reinforcement
 from memorist.store.database import Connection
 from memorist.store.filters import ASKED_FOR, END_OF_TIME, from_micros, is_unexpired, to_micros
+from memorist.store.records import RecallLimits
 from memorist.store.relations import adjust_salience
 from memorist.store.rows import StorePart
 from memorist.store.sessions import link_memories
@@ -20,19 +21,18 @@ _SHOWN_PROMPT = f"case when m.deleted_at is null and {is_unexpired('m')} then h.
 class RecallStore(StorePart):
     """The recall log of one namespace."""
 
-    def record(self, recalls: Sequence[tuple[Recall, Reinforcement]]) -> None:
-        """Log answers, each with the reinforcement of its memories, in one transaction."""
+    def record(self, recalls: Sequence[tuple[Recall, Reinforcement]]) -> list[int]:
+        """Log answers, each with the reinforcement of its memories, in one transaction; return their numbers."""
         with self._pool.writing() as connection:
-            for recall, reinforcement in recalls:
-                self._record(connection, recall, reinforcement)
+            return [self._record(connection, recall, reinforcement) for recall, reinforcement in recalls]
 
-    def _record(self, connection: Connection, recall: Recall, reinforcement: Reinforcement) -> None:
+    def _record(self, connection: Connection, recall: Recall, reinforcement: Reinforcement) -> int:
         stamp = to_micros(datetime.now(UTC))  # the time of writing, after any reinforcement since the search
         values = {name: getattr(recall, name) for name in _FIELDS}
         values |= {"namespace": self.namespace, "at": to_micros(recall.at)}
         open_then = "namespace = :namespace and id = :session and coalesce(ended_at, :at) >= :at"
         sid = connection.fetch_value(f"select sid from sessions where {open_then}", values) if recall.session else None
-        number = connection.fetch_value(
+        number: int = connection.fetch_value(
             """
             insert into recalls(id, namespace, at, query, mode, profile, lens, sid, surface, tokens)
             values (:id, :namespace, :at, :query, :mode, :profile, :lens, :sid, :surface, :tokens)
@@ -67,6 +67,7 @@ class RecallStore(StorePart):
             adjust_salience(connection, keys, reinforcement.share, stamp, reinforcement.decay.sectors)
         if sid is not None:
             link_memories(connection, sid, keys, "recalled", stamp)
+        return number
 
     def list_recalls(
         self, memory: str | None, session: str | None, since: datetime | None, limit: int, before: str | None = None
@@ -75,7 +76,7 @@ class RecallStore(StorePart):
         where, values = "", {"namespace": self.namespace, "limit": limit}
         with self._pool.reading() as connection:
             if memory is not None:
-                values["rid"] = self._require_memory(connection, memory)[0]
+                values["rid"] = self._require_key(connection, memory)[0]
                 where += " and r.recall in (select recall from recalled where rid = :rid)"
             if session is not None:
                 values["session"] = session
@@ -114,13 +115,49 @@ class RecallStore(StorePart):
             )
             return connection.changes()
 
+    def trim(self, limits: RecallLimits, now: datetime, *, most: int, by_size: bool) -> int:
+        """
+        Delete the earliest recalls that are beyond the limits, up to `most` of them; return how many.
+
+        The size is measured only if asked for: every recall is read for it.
+        """
+        before = to_micros(now - timedelta(days=limits.days))
+        values = {"namespace": self.namespace, "most": most, "before": END_OF_TIME if by_size else before}
+        with self._pool.reading() as connection:
+            earliest = connection.fetch(
+                f"{_SELECT_SIZES} and r.at < :before order by r.at, r.recall limit :most", values
+            )
+            excess = 0
+            if by_size and earliest:
+                excess = connection.fetch_value(f"select sum(s.bytes) from ({_SELECT_SIZES}) s", values) - limits.bytes
+        beyond = []
+        for number, at, size in earliest:
+            if at >= before and excess <= 0:
+                break
+            beyond.append(number)
+            excess -= size
+        if beyond:
+            with self._pool.writing() as connection:
+                connection.execute("delete from recalls where recall in @keys(:keys)", {"keys": json.dumps(beyond)})
+        return len(beyond)
+
+
+_ROW_BYTES = 100  # of a row beside its texts, with its entries in indexes
+_SELECT_SIZES = f"""
+    select r.recall, r.at, {_ROW_BYTES} + coalesce(octet_length(r.query), 0) + (
+        select coalesce(sum({_ROW_BYTES} + octet_length(h.facts) + coalesce(octet_length(h.prompt), 0)), 0)
+        from recalled h where h.recall = r.recall) as bytes
+    from recalls r
+    where r.namespace = :namespace
+"""
+
 
 class FeedbackStore(StorePart):
     """The feedback on answers in one namespace."""
 
     def put(self, id: str, query: str, good: bool, now: datetime) -> Feedback:
         with self._pool.writing() as connection:
-            key, memory = self._require_memory(connection, id)
+            key, full_id = self._require_key(connection, id)
             connection.execute(
                 """
                 insert into feedback(rid, query, good, at)
@@ -129,14 +166,14 @@ class FeedbackStore(StorePart):
                 """,
                 (key, query, int(good), to_micros(now)),
             )
-        return Feedback(memory.id, query, good, now)
+        return Feedback(full_id, query, good, now)
 
     def list_feedback(self, memory: str | None, limit: int) -> list[Feedback]:
         """Return the feedback, newest first, or only that on one memory."""
         where, values = "", {"namespace": self.namespace, "limit": limit}
         with self._pool.reading() as connection:
             if memory is not None:
-                values["rid"] = self._require_memory(connection, memory)[0]
+                values["rid"] = self._require_key(connection, memory)[0]
                 where = " and f.rid = :rid"
             rows = connection.fetch(
                 f"""

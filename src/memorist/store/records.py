@@ -2,16 +2,30 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memorist import validation
 from memorist.records import Filter, Match, Memory, Model
 
 Check = Callable[[Memory], object]  # raises if a memory is not what a writer expects, while nobody else can write
 
 PART_BITS = 16  # number the parts of a memory; of a million characters, the bundled model makes some thousand
+
+
+@dataclass(frozen=True, slots=True)
+class RecallLimits:
+    """How long recalls are kept, and how many bytes of them."""
+
+    days: float
+    bytes: int
+
+    @classmethod
+    def check(cls, days: object, megabytes: object) -> Self:
+        size = validation.number(megabytes, "recall_megabytes", *validation.RECALL_MEGABYTES)
+        return cls(validation.number(days, "recall_days", *validation.RECALL_DAYS), int(size * 1e6))
 
 
 class EmbeddingJob(NamedTuple):

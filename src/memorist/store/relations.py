@@ -16,14 +16,16 @@ from memorist.store.rows import (
     StorePart,
     ambiguous_id,
     decode_json,
+    load_memory,
     memories_table,
     memory_columns,
+    read_memories,
     relation_holds,
     to_fact,
-    to_memory,
 )
 from memorist.store.sessions import link_memories, require_open_session
 from memorist.text.tokenizer import unspaced_bigrams
+from memorist.validation import MAX_FACTS
 
 
 class LinkStore(StorePart):
@@ -38,43 +40,43 @@ class LinkStore(StorePart):
         with self._pool.writing() as connection:
             before = self._require_memory(connection, old)
             supersede(connection, before, self._require_memory(connection, new), at, said_by, now)
-            return self._require_memory(connection, before[1].id)[1]
+            return load_memory(connection, before[0])
 
     def unsupersede(self, old: str, now: datetime) -> Memory:
         with self._pool.writing() as connection:
-            rid, memory = self._require_memory(connection, old)
+            rid, full_id = self._require_key(connection, old)
             if not unsupersede(connection, rid, to_micros(now)):
-                raise InvalidInput(f"memory {memory.short_id} is not superseded; there is nothing to undo")
-            return self._require_memory(connection, memory.id)[1]
+                raise InvalidInput(f"memory {shorten_id(full_id)} is not superseded; there is nothing to undo")
+            return load_memory(connection, rid)
 
     def relate(
         self, source: str, target: str, kind: str, confidence: float, said_by: str | None, now: datetime
     ) -> Relation:
         """Relate two memories; if they are related so already, the new confidence holds from now on."""
         with self._pool.writing() as connection:
-            one, first = self._require_memory(connection, source)
-            other, second = self._require_memory(connection, target)
+            one, first = self._require_key(connection, source)
+            other, second = self._require_key(connection, target)
             if one == other:
-                raise InvalidInput(f"memory {first.short_id} cannot be related to itself")
+                raise InvalidInput(f"memory {shorten_id(first)} cannot be related to itself")
             connection.execute(_END_RELATION, (to_micros(now), one, other, kind))
             connection.execute(_INSERT_RELATION, (one, other, kind, confidence, said_by, to_micros(now)))
-            return Relation(first.id, second.id, kind, confidence, said_by, now)
+            return Relation(first, second, kind, confidence, said_by, now)
 
     def unrelate(self, source: str, target: str, kind: str, now: datetime) -> None:
         with self._pool.writing() as connection:
-            one, first = self._require_memory(connection, source)
-            other, second = self._require_memory(connection, target)
+            one, first = self._require_key(connection, source)
+            other, second = self._require_key(connection, target)
             connection.execute(_END_RELATION, (to_micros(now), one, other, kind))
             if not connection.changes():
-                raise NotFound(
-                    f"there is no relation {first.short_id} {kind} {second.short_id}; there is nothing to take back"
-                )
+                link = f"{shorten_id(first)} {kind} {shorten_id(second)}"
+                raise NotFound(f"there is no relation {link}; there is nothing to take back")
 
     def list_related(self, id: str, limit: int, as_of: datetime | None) -> list[Related]:
         """Return live memories related to one, each once, the most certain first; superseded ones are left out."""
         past = as_of is not None
         with self._pool.reading() as connection:
-            rid, memory = self._require_memory(connection, id)
+            rid, full_id = self._require_key(connection, id)
+            moment = None if as_of is None else to_micros(as_of)
             rows = connection.fetch(
                 f"""
                 select r.relations, {memory_columns(past=past)}
@@ -94,14 +96,15 @@ class LinkStore(StorePart):
                 order by r.confidence desc, r.latest desc
                 limit :limit
                 """,
-                {"rid": rid, "limit": limit, "as_of": to_micros(as_of) if as_of else None},
+                {"rid": rid, "limit": limit, "as_of": moment},
             )
-        return [_to_related(memory.id, row) for row in rows]
+            memories = read_memories(connection, [row[1:] for row in rows], moment)
+        return [_to_related(full_id, row[0], memory) for row, memory in zip(rows, memories, strict=True)]
 
     def list_superseded(self, id: str) -> list[Memory]:
         """Return the live memories that this one supersedes directly."""
         with self._pool.reading() as connection:
-            rid, _ = self._require_memory(connection, id)
+            rid, _ = self._require_key(connection, id)
             rows = connection.fetch(
                 f"""
                 select {memory_columns()}
@@ -113,7 +116,7 @@ class LinkStore(StorePart):
                 """,
                 (rid,),
             )
-        return [to_memory(row) for row in rows]
+            return read_memories(connection, rows)
 
 
 def supersede(
@@ -217,10 +220,9 @@ def _valid_from(before: Memory, after: Memory, at: datetime | None, now: datetim
     return after.created_at if past else now
 
 
-def _to_related(id: str, row: Sequence[Any]) -> Related:
-    memory = to_memory(row[1:])
+def _to_related(id: str, links: str, memory: Memory) -> Related:
     relations = []
-    surest_first = sorted(json.loads(row[0]), key=lambda relation: relation[:2], reverse=True)
+    surest_first = sorted(json.loads(links), key=lambda relation: relation[:2], reverse=True)
     for confidence, _, kind, said_by, valid_from, valid_until, outward in surest_first:
         source, target = (id, memory.id) if outward else (memory.id, id)
         ends = None if valid_until is None else from_micros(valid_until)
@@ -230,6 +232,7 @@ def _to_related(id: str, row: Sequence[Any]) -> Related:
 
 _DAY = 86_400e6  # microseconds
 MAX_STRENGTH_CHANGES = 100  # of one memory that are kept: a search may record another each time
+MAX_FACT_CHANGES = 100  # of one fact that are kept: a program may confirm it every minute
 _FACT_FIELDS = ("kind", "subject", "predicate", "object", "confidence", "decay_rate")
 _INSERT_FACT = f"""
     insert into facts(id, rid, text, {", ".join(_FACT_FIELDS)}, created_at, reinforced_at)
@@ -251,7 +254,7 @@ class StrengthStore(StorePart):
         """
         stamp = to_micros(now)
         with self._pool.writing() as connection:
-            rid, memory = self._require_memory(connection, id)
+            rid, _ = self._require_key(connection, id)
             adjust_salience(connection, [rid], share, stamp, decay.sectors)
             if share > 0:
                 for key, fact in self._load_facts(connection, "f.rid = :rid", {"rid": rid}):
@@ -259,18 +262,18 @@ class StrengthStore(StorePart):
             if session is not None:
                 sid = require_open_session(connection, self.namespace, session)
                 link_memories(connection, sid, [rid], "reinforced", stamp)
-            return self._require_memory(connection, memory.id)[1]
+            return load_memory(connection, rid)
 
     def set_pinned(self, id: str, pinned: bool, now: datetime) -> Memory:
         with self._pool.writing() as connection:
             rid, memory = self._require_memory(connection, id)
             set_pinned(connection, rid, memory, pinned, to_micros(now))
-            return self._require_memory(connection, memory.id)[1]
+            return load_memory(connection, rid)
 
     def add_fact(self, id: str, draft: FactDraft, now: datetime) -> Fact:
         """Add a fact to a memory; one with the same text is changed to what is said of it now."""
         with self._pool.writing() as connection:
-            rid = self._require_memory(connection, id)[0]
+            rid, _ = self._require_key(connection, id)
             add_facts(connection, rid, [draft], to_micros(now))
             text = {"rid": rid, "text": draft.text}
             ((_, fact),) = self._load_facts(connection, "f.rid = :rid and f.text = :text", text)
@@ -343,13 +346,18 @@ def save_strength(connection: Connection, keys: Sequence[int], now: int) -> None
         """,
         {"now": now, "keys": json.dumps(keys)},
     )
+    _drop_older(connection, "strength_history", "rid", keys, MAX_STRENGTH_CHANGES)
+
+
+def _drop_older(connection: Connection, history: str, owner: str, keys: Sequence[int], kept: int) -> None:
+    """Delete all but the latest changes of each memory or fact."""
     connection.executemany(
-        """
-        delete from strength_history where change in (
-            select change from strength_history where rid = :rid
+        f"""
+        delete from {history} where change in (
+            select change from {history} where {owner} = :key
             order by replaced_at desc, change desc limit 1000000000 offset :kept)
         """,
-        ({"rid": key, "kept": MAX_STRENGTH_CHANGES} for key in keys),
+        ({"key": key, "kept": kept} for key in keys),
     )
 
 
@@ -363,6 +371,7 @@ def add_facts(
     connection: Connection, rid: int, drafts: Sequence[FactDraft], now: int, *, indexed: bool = False
 ) -> None:
     """Add facts to a memory. `indexed` says that the memory was inserted with their texts already."""
+    added = 0
     for draft in drafts:
         known = connection.fetch_value("select fact from facts where rid = ? and text = ?", (rid, draft.text))
         if known is not None:
@@ -376,16 +385,26 @@ def add_facts(
             "reinforced_at": now,
         }
         connection.execute(_INSERT_FACT, values | {"confidence": 1.0 if draft.confidence is None else draft.confidence})
-    if drafts and not indexed:
+        added += 1
+    if added and not indexed:
+        count = connection.fetch_value("select count(*) from facts where rid = ?", (rid,))
+        if count > MAX_FACTS:
+            id = connection.fetch_value("select id from memories where rid = ?", (rid,))
+            raise InvalidInput(
+                f"memory {shorten_id(id)} has {count - added:,} facts already, and at most {MAX_FACTS:,} fit: remove "
+                "some, or add these to another memory"
+            )
         index_facts(connection, rid)
 
 
 def copy_facts(connection: Connection, rid: int, facts: Sequence[Fact], now: int) -> None:
-    """Add facts of another memory that this one lacks, with the confidence they have."""
-    for fact in facts:
+    """Add facts of another memory that this one lacks, as many as fit, with the confidence they have."""
+    known = {text for (text,) in connection.fetch("select text from facts where rid = ?", (rid,))}
+    lacking = [fact for fact in facts if fact.text not in known]
+    for fact in lacking[: max(0, MAX_FACTS - len(known))]:
         values = {name: getattr(fact, name) for name in ("text", *_FACT_FIELDS)}
         values |= {"id": new_id(), "rid": rid, "now": now, "reinforced_at": to_micros(fact.reinforced_at)}
-        connection.execute(f"{_INSERT_FACT} on conflict do nothing", values)
+        connection.execute(_INSERT_FACT, values)
 
 
 def index_facts(connection: Connection, rid: int) -> None:
@@ -399,12 +418,13 @@ def index_facts(connection: Connection, rid: int) -> None:
 
 
 def _change_fact(connection: Connection, key: int, changes: Mapping[str, Any], now: int) -> None:
-    """Save the values a fact had, and change it; a new confidence decays from now on."""
+    """Save the values a fact had, of which the latest are kept, and change it; a new confidence decays from now on."""
     saved = f"{', '.join(_FACT_FIELDS)}, reinforced_at"
     connection.execute(
         f"insert into fact_history(fact, replaced_at, {saved}) select fact, :now, {saved} from facts where fact = :key",
         {"now": now, "key": key},
     )
+    _drop_older(connection, "fact_history", "fact", [key], MAX_FACT_CHANGES)
     settings = [f"{name} = :{name}" for name in changes] + ["reinforced_at = :now"] * ("confidence" in changes)
     connection.execute(
         f"update facts set {', '.join(settings)} where fact = :key",

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -22,8 +22,9 @@ from memorist.store.filters import (
     is_unexpired,
 )
 
+KeyedMemory = tuple[int, Memory]
+
 _SUCCESSOR_CHARACTERS = 200  # shown of the memory that superseded another
-_MAX_CHAIN = 100_000  # memories that superseded one another
 
 
 def readable_snapshot(history: str) -> str:
@@ -92,10 +93,10 @@ def memories_table(*, past: bool) -> str:
 
 @cache
 def memory_columns(*, past: bool = False) -> str:
-    """Return the columns of a memory `m`, for `to_memory`."""
+    """Return the columns of a memory `m`, for `read_memories`."""
     return f"""
         {", ".join(f"m.{name}" for name in _COLUMNS)},
-        ({_select_facts(past)}), ({_SESSION}), case when m.valid_until is not null then ({_select_successor(past)}) end,
+        ({_select_facts(past)}), ({_SESSION}), case when m.valid_until is not null then m.rid end,
         ({_count_related(past)})
     """
 
@@ -139,29 +140,63 @@ def relation_holds(relation: str, past: bool) -> str:
     return f"{relation}.valid_from <= :as_of and ({relation}.valid_until is null or {relation}.valid_until > :as_of)"
 
 
-def _select_successor(past: bool) -> str:
-    """Return the query for the last of the memories that superseded one another."""
+def _find_successors(connection: Connection, keys: Sequence[int], as_of: int | None) -> dict[int, Successor]:
+    """
+    Return the last live memory of those that superseded one another, for each of some superseded memories.
+
+    The links of all of them are read at once: memories of one chain would otherwise each walk to its end.
+    """
+    past = as_of is not None
+    rows = connection.fetch(
+        f"""
+        with recursive links(target, source) as (
+            select r.target, r.source
+            from @keys(:keys) k @then relations r @hint(relations_by_target) on r.target = k.value
+            where r.kind = '{SUPERSEDES}' and {relation_holds("r", past)}
+            union
+            select r.target, r.source
+            from links l @then relations r @hint(relations_by_target) on r.target = l.source
+            where r.kind = '{SUPERSEDES}' and {relation_holds("r", past)})
+        select l.target, l.source, n.deleted_at is null and {is_unexpired("n", past=past)}
+        from links l join memories n on n.rid = l.source
+        """,
+        {"keys": json.dumps(list(keys)), "as_of": as_of},
+    )
+    last = _follow_links({target: source for target, source, _ in rows}, {source for _, source, live in rows if live})
+    found = {key: last[key] for key in keys if last.get(key) is not None}
     content, project, version = "n.content", "n.project", ""
     if past:
         content = f"coalesce({SNAPSHOT} ->> 'content', n.content)"
         project = f"case when h.rid is null then n.project else {SNAPSHOT} ->> 'project' end"
         version = """left join memory_history h on h.rid = n.rid
             and h.version = (select min(version) from memory_history where rid = n.rid and replaced_at > :as_of)"""
-    return f"""
-        with recursive chain(rid, place) as (
-            select r.source, 1 from relations r
-            where r.target = m.rid and r.kind = '{SUPERSEDES}' and {relation_holds("r", past)}
-            union
-            select r.source, c.place + 1
-            from chain c @then relations r @hint(relations_by_target) on r.target = c.rid
-            where r.kind = '{SUPERSEDES}' and {relation_holds("r", past)} and c.place < {_MAX_CHAIN})
-        select cast(@array(n.id, substr({content}, 1, {_SUCCESSOR_CHARACTERS}), n.created_at, {project}) as text)
-        from chain c
-        join memories n on n.rid = c.rid {version}
-        where n.deleted_at is null and {is_unexpired("n", past=past)}
-        order by c.place desc
-        limit 1
-    """
+    columns = connection.fetch(
+        f"""
+        select n.rid, n.id, substr({content}, 1, {_SUCCESSOR_CHARACTERS}), n.created_at, {project}
+        from memories n {version}
+        where n.rid in @keys(:keys)
+        """,
+        {"keys": json.dumps([*{*found.values()}]), "as_of": as_of},
+    )
+    successors = {rid: Successor(id, text, from_micros(at), project) for rid, id, text, at, project in columns}
+    return {key: successors[rid] for key, rid in found.items() if rid in successors}
+
+
+def _follow_links(links: Mapping[int, int], live: Collection[int]) -> dict[int, int | None]:
+    """Return for each key the last one of `live` that its links lead to, walking along each link once."""
+    last: dict[int, int | None] = {}
+    for start in links:
+        path: dict[int, None] = {}
+        key = start
+        while key in links and key not in last and key not in path:  # damaged ones may form a circle
+            path[key] = None
+            key = links[key]
+        end = last.get(key)
+        for key in reversed(path):
+            if end is None and links[key] in live:
+                end = links[key]
+            last[key] = end
+    return last
 
 
 def _count_related(past: bool) -> str:
@@ -245,12 +280,28 @@ def read_passing(
 
 def load_memory(connection: Connection, rid: int) -> Memory:
     """Return the memory with a key."""
-    return to_memory(connection.fetch_value(f"select {memory_columns()} from memories m where m.rid = ?", (rid,)))
+    (memory,) = read_memories(connection, connection.fetch(_SELECT_BY_KEY.format(memory_columns()), (rid,)))
+    return memory
 
 
-def to_memory(columns: Sequence[Any]) -> Memory:
-    """Make a memory of its columns."""
-    *own, facts, session, successor, related_count = columns
+_SELECT_BY_KEY = "select {} from memories m where m.rid = ?"
+
+
+def read_memories(connection: Connection, rows: Sequence[Sequence[Any]], as_of: int | None = None) -> list[Memory]:
+    """Make memories of their columns, each superseded one with the memory that stands for it now or did at a time."""
+    keys = [key for row in rows if (key := row[-2]) is not None]
+    successors = _find_successors(connection, keys, as_of) if keys else {}
+    return [_to_memory(row, successors) for row in rows]
+
+
+def read_keyed(connection: Connection, rows: Sequence[Sequence[Any]], as_of: int | None = None) -> list[KeyedMemory]:
+    """Make memories of columns that follow a number, such as the key, and return each with it."""
+    memories = read_memories(connection, [row[1:] for row in rows], as_of)
+    return [(row[0], memory) for row, memory in zip(rows, memories, strict=True)]
+
+
+def _to_memory(columns: Sequence[Any], successors: Mapping[int, Successor]) -> Memory:
+    *own, facts, session, superseded, related_count = columns
     values = dict(zip(_COLUMNS, own, strict=True))
     for name, decode in _DECODERS.items():
         if values[name] is not None:
@@ -259,7 +310,7 @@ def to_memory(columns: Sequence[Any]) -> Memory:
         **values,
         facts=_decode_facts(values["id"], facts),
         session=None if session is None else _decode_session(session),
-        superseded_by=_decode_successor(successor),
+        superseded_by=successors.get(superseded),
         related_count=related_count,
     )
 
@@ -316,13 +367,6 @@ def _decode_session(session: str) -> SessionRef:
     return SessionRef(id, from_micros(started_at), summary, project)
 
 
-def _decode_successor(successor: str | None) -> Successor | None:
-    if successor is None:
-        return None
-    id, content, created_at, project = json.loads(successor)
-    return Successor(id, content, from_micros(created_at), project)
-
-
 MIN_ID_LENGTH = 6  # characters that name anything by a part of its id
 # Only an id in the form of a UUID can be named by a part of it: that of another program means what it says.
 _UUID_PART = re.compile(rf"[0-9a-f-]{{{MIN_ID_LENGTH},36}}")
@@ -340,9 +384,6 @@ def ambiguous_id(part: str, ids: Sequence[str]) -> Ambiguous:
     return Ambiguous(f"{part!r} could be {', '.join(ids[:5])}; give more characters of the id")
 
 
-KeyedMemory = tuple[int, Memory]
-
-
 class StorePart:
     """
     A part of the store, for one namespace, that finds memories by id.
@@ -355,10 +396,18 @@ class StorePart:
 
     def _require_memory(self, connection: Connection, id: str, *, deleted: bool | None = False) -> KeyedMemory:
         """Return a memory and its key; a NotFound says if it was forgotten."""
-        found = self._find_memory(connection, id, deleted=deleted)
+        return read_keyed(connection, [self._require_row(connection, id, memory_columns(), deleted)])[0]
+
+    def _require_key(self, connection: Connection, id: str, *, deleted: bool | None = False) -> tuple[int, str]:
+        """Return the key and the whole id of a memory without reading the rest; NotFound as `_require_memory`."""
+        rid, full_id = self._require_row(connection, id, "m.id", deleted)
+        return rid, full_id
+
+    def _require_row(self, connection: Connection, id: str, columns: str, deleted: bool | None) -> Sequence[Any]:
+        found = self._find_row(connection, id, columns, deleted=deleted)
         if found:
             return found
-        if deleted is not None and self._find_memory(connection, id, deleted=not deleted):
+        if deleted is not None and self._find_row(connection, id, "m.id", deleted=not deleted):
             if deleted:
                 raise NotFound(f"memory {id} is not forgotten")
             raise NotFound(f"memory {id} was forgotten; restore it first", hint=Hint("restore_memory", id))
@@ -376,12 +425,27 @@ class StorePart:
         project: str | None = None,
     ) -> KeyedMemory | None:
         """Return a memory and its key; with a `project`, ids of others are as good as none."""
+        columns = memory_columns(past=as_of is not None)
+        found = self._find_row(connection, id, columns, deleted=deleted, as_of=as_of, project=project)
+        return None if found is None else read_keyed(connection, [found], as_of)[0]
+
+    def _find_row(
+        self,
+        connection: Connection,
+        id: str,
+        columns: str,
+        *,
+        deleted: bool | None = False,
+        as_of: int | None = None,
+        project: str | None = None,
+    ) -> Sequence[Any] | None:
+        """Return the key and columns, of which the first is the id, of the memory that an id or a part of it names."""
         state = {None: "", False: "and m.deleted_at is null", True: "and m.deleted_at is not null"}[deleted]
         state += f" and {is_unexpired('m', past=as_of is not None)}"
         if project is not None:
             state += " and m.project = :project"
         source = f"""
-            select m.rid, {memory_columns(past=as_of is not None)}
+            select m.rid, {columns}
             from {memories_table(past=as_of is not None)}
         """
         select = f"{source} where m.namespace = :namespace {state}"
@@ -402,7 +466,7 @@ class StorePart:
             rows = list({row[0]: row for row in rows}.values())  # one may begin and end with it
         if len(rows) > 1:
             raise ambiguous_id(id, [row[1] for row in rows])
-        return (rows[0][0], to_memory(rows[0][1:])) if rows else None
+        return rows[0] if rows else None
 
 
 def _is_whole_id(connection: Connection, values: dict[str, Any]) -> bool:

@@ -104,7 +104,7 @@ class SessionStore(StorePart):
     def find_context(self, id: str) -> SessionContext | None:
         """Return the session that used a memory last."""
         with self._pool.reading() as connection:
-            rid, _ = self._require_memory(connection, id)
+            rid, _ = self._require_key(connection, id)
             row = connection.fetch_value(
                 f"""
                 select {_COLUMNS}, u.usage, u.latest

@@ -79,8 +79,9 @@ from memorist.store.rows import (
     memories_table,
     memory_columns,
     ranking_columns,
+    read_keyed,
+    read_memories,
     read_passing,
-    to_memory,
     to_row,
 )
 from memorist.store.sessions import SessionStore, link_created, link_memories, require_open_session
@@ -343,7 +344,7 @@ class Store(StorePart):
 
     def restore(self, id: str) -> Memory:
         with self._pool.writing() as connection:
-            rid, _ = self._require_memory(connection, id, deleted=True)
+            rid, _ = self._require_key(connection, id, deleted=True)
             try:
                 connection.execute("update memories set deleted_at = null where rid = ?", (rid,))
             except Conflict as exc:
@@ -422,7 +423,8 @@ class Store(StorePart):
                   and m.deleted_at is null and {is_unexpired("m", past=as_of is not None)}
             """
             values = {"ids": as_json(list(ids)), "namespace": self.namespace, "as_of": moment}
-            found = {memory.id: memory for memory in map(to_memory, connection.fetch(sql, values))}
+            rows = connection.fetch(sql, values)
+            found = {memory.id: memory for memory in read_memories(connection, rows, moment)}
             for id in ids:
                 if id not in found and (keyed := self._find_memory(connection, id, as_of=moment)):
                     found[id] = keyed[1]
@@ -461,12 +463,13 @@ class Store(StorePart):
     def list_around(self, id: str, filter: Filter, *, before: int, after: int) -> list[Memory]:
         """Return one memory and those nearest in time on both sides of it, oldest first."""
         with self._pool.reading() as connection:
-            rid, anchor = self._require_memory(connection, id)
-        values = {"time": to_micros(anchor.created_at), "rid": rid}
+            rid, full_id = self._require_key(connection, id)
+            created_at = connection.fetch_value("select created_at from memories where rid = ?", (rid,))
+        values = {"time": created_at, "rid": rid}
         where = "and (m.created_at, m.rid) {} (:time, :rid)"
         earlier = self._select_by_time(filter, where.format("<"), values | {"limit": before}, "desc")
         later = self._select_by_time(filter, where.format(">"), values | {"limit": after}, "asc")
-        current = self.find([anchor.id], as_of=filter.as_of)
+        current = self.find([full_id], as_of=filter.as_of)
         around = [*(memory for _, memory in reversed(earlier)), *current, *(memory for _, memory in later)]
         return [memory for memory in around if memory is not None]
 
@@ -493,7 +496,7 @@ class Store(StorePart):
                 limit :limit
             """
             rows = connection.fetch(sql, {**passing.values, **values})
-        return [(rid, to_memory(columns)) for rid, *columns in rows]
+            return read_keyed(connection, rows, _moment_of(filter))
 
     def iter_texts(self, filter: Filter) -> Iterator[tuple[str, str | None, str]]:
         """
@@ -519,7 +522,7 @@ class Store(StorePart):
 
     def list_versions(self, id: str) -> list[Version]:
         with self._pool.reading() as connection:
-            rid, _ = self._require_memory(connection, id, deleted=None)
+            rid, _ = self._require_key(connection, id, deleted=None)
             rows = connection.fetch(
                 "select snapshot, replaced_at from memory_history where rid = ? order by version desc",
                 (rid,),
@@ -619,7 +622,7 @@ class Store(StorePart):
         with self._pool.reading() as connection:
             columns = memory_columns(past=filter.as_of is not None)
             found = read_passing(connection, self.namespace, keys, filter, columns)
-        return {row[0]: to_memory(row[1:]) for row in found}
+            return dict(read_keyed(connection, found, _moment_of(filter)))
 
     # Vectors
 
@@ -668,6 +671,10 @@ class Store(StorePart):
 
     def check(self, *, repair: bool) -> CheckReport:
         return self._backend.check(self.namespace, repair=repair)
+
+
+def _moment_of(filter: Filter) -> int | None:
+    return None if filter.as_of is None else to_micros(filter.as_of)
 
 
 def _has_expired(memory: Memory, now: datetime) -> bool:

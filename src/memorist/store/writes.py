@@ -12,7 +12,7 @@ from memorist.store.database import Conflict, Connection, Row
 from memorist.store.filters import to_micros
 from memorist.store.records import ConversationResult, EmbeddingJob
 from memorist.store.relations import save_strength, unsupersede
-from memorist.store.rows import load_memory, memory_columns, to_memory
+from memorist.store.rows import load_memory, memory_columns, read_keyed
 from memorist.store.sessions import is_forgotten, link_created
 from memorist.text.tokenizer import unspaced_bigrams
 from memorist.validation import UPDATABLE
@@ -159,7 +159,7 @@ def find_by_id(connection: Connection, namespace: str, id: str) -> tuple[int, Me
     """Return the key of the memory with exactly this id, live or forgotten, and the memory."""
     sql = f"select m.rid, {memory_columns()} from memories m where m.namespace = ? and m.id = ?"
     found = connection.fetch_value(sql, (namespace, id))
-    return None if found is None else (found[0], to_memory(found[1:]))
+    return None if found is None else read_keyed(connection, [found])[0]
 
 
 def replace_memory(

@@ -11,6 +11,7 @@ import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import uvicorn
 
 from memorist.config import LoadedSettings
 from memorist.listening import ListenAddress
+from memorist.present.render import printable
 from memorist.web.access import ENDED_FILE, KEY_SECONDS, HostNames, Keeper
 from memorist.web.app import WebOptions, build_app
 from memorist.web.connections import KEEP_ALIVE_SECONDS, BoundedProtocol
@@ -124,11 +126,20 @@ class _LaunchFile:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
+class _LineFormatter(logging.Formatter):
+    """Writes a message on one line and without control characters: others may have written a part of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = copy(record)
+        line.msg, line.args = " ".join(record.getMessage().split()), None
+        return printable(super().format(line))  # which adds a traceback, on lines of its own
+
+
 @contextmanager
 def _logging_to_stderr() -> Iterator[None]:
     """Write warnings and errors of the package to stderr, where whoever runs the server looks for them."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter(_LOG_FORMAT))
+    handler.setFormatter(_LineFormatter(_LOG_FORMAT))
     handler.setLevel(logging.WARNING)
     log = logging.getLogger("memorist")
     log.addHandler(handler)

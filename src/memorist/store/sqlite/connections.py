@@ -134,6 +134,10 @@ class ConnectionPool:
         if kept:
             _log.warning("the log beside %s belonged to another file, and is kept as %s", self.path, kept)
 
+    def make_read_only(self, path: str) -> None:
+        """Refuse to write from now on, in the name of a file that this database in memory stands for."""
+        self.path, self.read_only = path, True
+
     def reading(self, *, stream: bool = False) -> "_Loan":
         """Lend a connection for a `with` block; a `stream` is a generator, which keeps it while it is suspended."""
         return _Loan(self, stream=stream)

@@ -1,6 +1,8 @@
 """Salvage: everything that can still be read in a damaged database, copied into a new one."""
 
+import json
 import os
+import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,7 +14,7 @@ import apsw
 from memorist.store.database import Conflict
 from memorist.store.sqlite.dialect import SqliteConnection, decode_row, typed_columns
 from memorist.store.sqlite.pages import Pages
-from memorist.store.writes import content_hash, identity_hash
+from memorist.store.writes import as_json, content_hash, identity_hash
 
 # Tables that nothing else could be made from, in the order of their references, each with an integer to find rows by.
 # What is not here follows by triggers: tags, the full text, the queue of texts without vectors, packed blocks.
@@ -55,11 +57,12 @@ class Salvager:
         self.kept: dict[str, int] = {}
         self.lost: list[str] = []
         self._mended: list[str] = []
+        self._source: SqliteConnection | None = None
 
     def run(self) -> None:
         """Copy everything, in one transaction of the new database."""
         self._target.pragma("foreign_keys", False)
-        source = self._open()
+        self._source = source = self._open()
         try:
             with self._target:
                 for table, key in TABLES.items():
@@ -124,14 +127,30 @@ class Salvager:
         return rejected
 
     def _insert_mended(self, sql: str, row: dict[str, Any]) -> bool:
-        """Insert a memory with nothing in the place of what is damaged beside its text; tell if that was all."""
+        """Insert a memory with as much as can be read of what is damaged beside its text; tell if that was all."""
         content = str(row["content"]).replace("\0", "\ufffd")  # where SQLite would see the end of the text
+        tags, metadata = str(row["tags"]), str(row["metadata"])
+        damaged: dict[str, Any] = {}
+        if not _is_json(tags):
+            damaged["tags"] = self._read_tags(row["rid"]) or _read_whole_texts(tags)
+        if not _is_json(metadata):
+            damaged["metadata"] = _read_whole_pairs(metadata)
+        mended = {name: as_json(value) for name, value in damaged.items()}
         try:
-            self._target.execute(sql, tuple((row | {"content": content, "tags": "[]", "metadata": "{}"}).values()))
+            self._target.execute(sql, tuple((row | {"content": content} | mended).values()))
         except _REJECTIONS:
             return False
-        self._mended.append(f"memories: the tags and metadata of {row['id']} cannot be read")
+        self._mended += [f"memories: the {name} of {row['id']} can be read only in part" for name in damaged]
         return True
+
+    def _read_tags(self, rid: int) -> list[str]:
+        """Return the tags of a memory by their own table; none if that cannot be read either."""
+        try:
+            rows = self._source.fetch("select tag from memory_tags where rid = ?", (rid,)) if self._source else []
+        except apsw.Error as exc:
+            _require_damage(exc)
+            return []
+        return [tag for (tag,) in rows if isinstance(tag, str)]
 
     def _find_loose_memories(self, source: SqliteConnection | None) -> None:
         """Find the memories that could not be read by way of their table on the pages of the file."""
@@ -312,6 +331,38 @@ class _TableReader:
                     ranges += [(low, middle), (middle + 1, high)]
                 continue
             yield from self._hand_out(rows)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _read_whole_texts(damaged: str) -> list[str]:
+    """Return the texts of a damaged JSON list that are whole."""
+    texts = (json.loads(text) for text in _JSON_TEXT.findall(damaged) if _is_json(text))
+    return [text for text in dict.fromkeys(texts) if text and "\ufffd" not in text]
+
+
+def _read_whole_pairs(damaged: str) -> dict[str, Any]:
+    """Return the pairs of a damaged JSON object that come before the damage."""
+    pairs: dict[str, Any] = {}
+    place, decoder = 0, json.JSONDecoder()
+    while found := _JSON_KEY.match(damaged, place):
+        try:
+            value, place = decoder.raw_decode(damaged, found.end())
+        except (ValueError, RecursionError):
+            break
+        if "\ufffd" not in damaged[found.start() : place] and _is_json(found[1]):
+            pairs[json.loads(found[1])] = value
+    return pairs
+
+
+_JSON_TEXT = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_JSON_KEY = re.compile(rf"\s*[{{,]\s*({_JSON_TEXT.pattern})\s*:\s*")
 
 
 def _require_damage(error: apsw.Error) -> None:
