@@ -1,8 +1,8 @@
 """
 Access: bearer tokens for programs, a cookie for the page, and the names that the server may be called by.
 
-Everything is derived from one secret, the setting `http_token` or a key file of the user. A token for less (read-only,
-one project, one namespace) and the cookie are signed statements, so the server stores neither, and both outlive it. Of
+Everything is derived from one secret, the setting `http_token` or a key file of the user. A token for less (one
+namespace, one project, read-only) and the cookie are signed statements, so the server stores neither, and both outlive it. Of
 cookies, it lists those that were ended by logging out.
 """
 
@@ -41,11 +41,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The rights of a caller; None stands for every project, and for any namespace."""
+    """
+    The rights of a caller.
+
+    Without a project, they hold for every project; without a namespace, for that of the server. Only the secret itself,
+    and the page's cookie, may choose `any_namespace`.
+    """
 
     read_only: bool = False
     project: str | None = None
     namespace: str | None = None
+    any_namespace: bool = False
     by_cookie: bool = False
 
 
@@ -69,7 +75,7 @@ class Keeper:
         if len(token) > _MAX_TOKEN_CHARACTERS:
             return None
         if hmac.compare_digest(_as_bytes(token), self._secret):
-            return Grant()
+            return Grant(any_namespace=True)
         statement = self._read(token, "token")
         if statement is None:
             return None
@@ -83,12 +89,12 @@ class Keeper:
         namespace: str | None = None,
         seconds: float | None = None,
     ) -> str:
-        """Return a signed token for less than everything."""
+        """Return a signed token for one namespace: the one it names, or that of the server."""
         return self._sign("token", seconds, read_only=read_only, project=project, namespace=namespace)
 
     def check_cookie(self, value: str) -> Grant | None:
         """Return what the cookie of the page grants, or None."""
-        return None if self._read_cookie(value) is None else Grant(by_cookie=True)
+        return None if self._read_cookie(value) is None else Grant(any_namespace=True, by_cookie=True)
 
     def end_cookie(self, value: str) -> None:
         """Let a cookie be valid no longer, if it is."""
