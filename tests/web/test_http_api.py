@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from test_http_access import ask
@@ -456,6 +457,39 @@ def test_saved_runs_of_an_evaluation_are_listed(path: Path, tmp_path: Path) -> N
 
     assert (run.name, run.version, run.measure) == ("first", "1.0", "ndcg@10")
     assert run.results == (EvalResult("notes", "balanced", 0.7, 0.6, 0.8),)
+
+
+def test_a_path_is_looked_up_as_it_is_written_and_tells_nothing_of_the_servers_files(path: Path) -> None:
+    folder = path.with_name("notes")
+    folder.mkdir()
+    file, link = folder / "plan.md", path.with_name("link")
+    file.write_text("# The plan\n\nPlan the launch.")
+    link.symlink_to(folder)
+    with memorist.open(path, embedder="none") as memory:
+        memory.index(folder)
+    with web_server(path) as server, memorist.connect(server.url, token=TOKEN) as remote:
+        for named in (
+            "~root/x",
+            "~",
+            str(link),
+            str(link / "plan.md"),
+            "/proc/self",
+            ".",
+            f"{folder}/../notes/plan.md",
+        ):
+            for method in ("GET", "DELETE"):
+                status, answer, _ = call(server, method, f"/document?{urlencode({'path': named})}")
+
+                told = (404, f"{named} is not indexed") if method == "GET" else (200, 0)
+                found = answer["detail"].partition(";")[0] if method == "GET" else answer["count"]
+                assert (status, found) == told, (method, named)
+        assert remote.document(file).path == str(file)
+        link.unlink()
+        file.unlink()
+        file.symlink_to(path)  # what is stored is told of, whatever stands there by now
+        (document,) = remote.documents()
+        assert remote.views.document(document.id).path == remote.document(file).path == str(file)
+        assert remote.unindex(f"{folder}/") == 1
 
 
 # Events

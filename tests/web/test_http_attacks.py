@@ -223,3 +223,21 @@ def test_streams_of_events_end_with_the_server(path: Path) -> None:
         server.process.terminate()
         assert server.process.wait(10) is not None
         assert ended.wait(10)
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "multipart/form-data",
+        "multipart/form-data; boundary=",
+        'multipart/form-data; boundary=""',
+        "multipart/form-data; x",
+        f"multipart/form-data; boundary={'x' * 5000}",
+        "multipart/form-data; boundary=\xe4",
+    ],
+)
+def test_an_upload_without_a_boundary_is_refused(attacked: WebServer, content_type: str) -> None:
+    status, _, body = ask(attacked, "POST", "/api/v1/import", b"--x\r\n\r\n--x--\r\n", Content_Type=content_type)
+
+    assert (status, json.loads(body)["type"]) == (400, "urn:memorist:problem:not-multipart")
+    assert_well(attacked)

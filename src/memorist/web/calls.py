@@ -367,11 +367,11 @@ def list_chunks(context: CallContext, id: str, limit: int = _PAGE, cursor: str |
 
 
 def find_document(context: CallContext, path: str) -> Document:
-    return context.memory.document(path)
+    return context.inspection.find_document(path)
 
 
 def unindex(context: CallContext, path: str) -> Count:
-    return Count(context.memory.unindex(path))
+    return Count(context.inspection.unindex(path))
 
 
 def list_files(context: CallContext, **arguments: Any) -> list[File]:
