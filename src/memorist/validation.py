@@ -12,6 +12,7 @@ from typing import Any
 
 from memorist.errors import InvalidInput
 from memorist.metadata_filter import UNSTORABLE, parse_metadata_filter, split_path
+from memorist.nesting import refuse_excess
 from memorist.records import (
     DETAILS,
     FACETS,
@@ -28,6 +29,7 @@ from memorist.redact import redact
 from memorist.text.dates import Period, parse_period
 
 MAX_CONTENT_CHARACTERS = 1_000_000
+MAX_METADATA_CHARACTERS = 4_000_000  # as JSON
 MAX_QUERY_CHARACTERS = 10_000  # a query is a question, not a document
 MAX_NAME_CHARACTERS = 500
 MAX_TAGS = 100
@@ -223,12 +225,15 @@ def metadata(value: object) -> Mapping[str, Any]:
         return {}
     if not isinstance(value, Mapping):
         raise InvalidInput(f"metadata must be a mapping, not {_type_name(value)}")
+    refuse_excess(value, "metadata")
     try:
         # A copy by way of JSON: the caller gets back what was stored, and cannot change it afterwards.
         text = _NUL_IN_JSON.sub(r"\1\\ufffd", json.dumps(dict(value), ensure_ascii=False, allow_nan=False))
         copied: dict[str, Any] = json.loads(clean(text))
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInput(f"metadata must be made of what JSON knows: {exc}") from exc
+    if len(text) > MAX_METADATA_CHARACTERS:
+        raise InvalidInput(f"the metadata have {len(text):,} characters; at most {MAX_METADATA_CHARACTERS:,} fit")
     return copied
 
 

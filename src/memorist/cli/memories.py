@@ -455,7 +455,7 @@ def _parse_lines(stream: IO[bytes], source: str, defaults: dict[str, Any]) -> It
             item = json.loads(line)
             fields = defaults | ({"content": item} if isinstance(item, str) else dict(validation.mapping(item)))
             validation.draft(fields, datetime.now(UTC))
-        except (ValueError, InvalidInput) as exc:
-            reason = f"is not JSON: {exc}" if isinstance(exc, ValueError) else f"cannot be added: {exc}"
+        except (ValueError, RecursionError, InvalidInput) as exc:
+            reason = f"is not JSON: {exc}" if not isinstance(exc, InvalidInput) else f"cannot be added: {exc}"
             raise InvalidInput(f"line {number} {reason}. The lines before it were added") from exc
         yield fields

@@ -17,7 +17,9 @@ from typing import Any, BinaryIO
 
 from memorist import validation
 from memorist.errors import InvalidInput
+from memorist.nesting import MAX_LEVELS, find_excess
 from memorist.records import SECTORS, TIERS, Lens
+from memorist.schemas import quote
 from memorist.store.export import FORMAT, RECORDS, ExportRecord, RecordList, Shape, is_unit_vector
 
 _END = "end"
@@ -158,7 +160,7 @@ _field_checks: dict[int, _FieldChecks] = {}  # by the `id()` of a shape, of whic
 def _check_fields(fields: Any, shape: Shape, place: str) -> dict[str, Any]:
     """Return the fields of a record in the form they are stored in; unknown and missing fields raise InvalidInput."""
     if not isinstance(fields, dict):
-        raise InvalidInput(f"{place}: a record must be an object, not {fields!r:.80}")
+        raise InvalidInput(f"{place}: a record must be an object, not {quote(fields)}")
     checks = _field_checks.get(id(shape))
     if checks is None:
         checks = _field_checks[id(shape)] = _FieldChecks.of(shape)
@@ -170,7 +172,7 @@ def _check_fields(fields: Any, shape: Shape, place: str) -> dict[str, Any]:
             try:
                 checked[name] = check(value)
             except (InvalidInput, ValueError, TypeError, OverflowError, RecursionError) as exc:
-                raise InvalidInput(f"{place}: {name} cannot be {value!r:.80} ({exc})") from exc
+                raise InvalidInput(f"{place}: {name} cannot be {quote(value)} ({exc})") from exc
         elif name not in checks.lists:
             raise InvalidInput(
                 f"{place}: there is no field {name!r}; the fields are: {', '.join(shape)}. "
@@ -228,9 +230,11 @@ def _whole_number(value: Any) -> int:
     return validation.whole_number(value, "it", -(2**63), 2**63 - 1)
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _object(value: Any, levels: int = MAX_LEVELS) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("it must be an object")
+    if excess := find_excess(value, levels):
+        raise ValueError(excess)
     if value:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # raises for what cannot be stored
     return value
@@ -251,13 +255,13 @@ _SNAPSHOT_SHAPE: Shape = {
 
 def _snapshot(value: Any) -> dict[str, Any]:
     """Check an earlier version of a memory, which is stored as it is."""
-    _check_fields(_object(value), _SNAPSHOT_SHAPE, "it")
-    return _object(value)
+    _check_fields(_object(value, MAX_LEVELS + 1), _SNAPSHOT_SHAPE, "it")
+    return dict(value)
 
 
 def _lens_definition(value: Any) -> dict[str, Any]:
-    Lens("lens", **_object(value))
-    return _object(value)
+    Lens("lens", **_object(value, MAX_LEVELS + 1))
+    return dict(value)
 
 
 def _bytes(value: Any) -> bytes:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorist.errors import Ambiguous, Hint, NotFound
+from memorist.nesting import MAX_LEVELS, cut_levels
 from memorist.records import SUPERSEDES, Fact, Filter, Memory, Row, SessionRef, Successor
 from memorist.store.database import Connection, Database
 from memorist.store.filters import (
@@ -278,10 +279,10 @@ def _decode_role(metadata: str) -> str | None:
     return role[1] if role else None
 
 
-def decode_json(text: str, empty: Any) -> Any:
-    """Return what a text says in JSON; nothing where it is damaged, which a check reports."""
+def decode_json(text: str, empty: Any, levels: int = MAX_LEVELS) -> Any:
+    """Return what a text says in JSON, to a depth; nothing where it is damaged, which a check reports."""
     try:
-        found = json.loads(text)
+        found = json.loads(cut_levels(text, levels))
     except ValueError:
         return empty
     return found if isinstance(found, type(empty)) else empty

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorist.errors import AlreadyExists, InvalidInput
+from memorist.nesting import MAX_LEVELS
 from memorist.records import (
     FILE,
     NO_FILTER,
@@ -525,7 +526,9 @@ class Store(StorePart):
             )
         return [
             Version(old["content"], old["title"], tuple(old["tags"]), from_micros(replaced_at))
-            for old, replaced_at in ((decode_json(snapshot, {}), replaced_at) for snapshot, replaced_at in rows)
+            for old, replaced_at in (
+                (decode_json(snapshot, {}, MAX_LEVELS + 1), replaced_at) for snapshot, replaced_at in rows
+            )
             if {"content", "title", "tags"} <= old.keys()  # or it is damaged
         ]
 
