@@ -390,7 +390,7 @@ class StorePart:
         values |= {"project": project, "ending": id[-MIN_ID_LENGTH:]}
         rows = connection.fetch(f"{select} and m.id = :id", values)
         # A whole id stands for no other memory, even if the one that has it is forgotten or did not exist yet.
-        if not rows and _UUID_PART.fullmatch(id) and not _is_whole_id(connection, values):
+        if not rows and _UUID_PART.fullmatch(id) and not is_whole_id(connection, values):
             rows = connection.fetch(
                 f"""
                 {select} and m.id >= :id and m.id < :end and {_IS_UUID}
@@ -406,7 +406,8 @@ class StorePart:
         return (rows[0][0], to_memory(rows[0][1:])) if rows else None
 
 
-def _is_whole_id(connection: Connection, values: dict[str, Any]) -> bool:
+def is_whole_id(connection: Connection, values: Mapping[str, Any]) -> bool:
+    """Return whether a memory, live or forgotten, has exactly this id; of a project, if one is given."""
     sql = """
         select 1 from memories
         where namespace = :namespace and id = :id and (cast(:project as text) is null or project = :project)

@@ -76,6 +76,7 @@ from memorist.store.rows import (
     KeyedMemory,
     StorePart,
     decode_json,
+    is_whole_id,
     load_memory,
     memories_table,
     memory_columns,
@@ -445,6 +446,11 @@ class Store(StorePart):
         with self._pool.reading() as connection:
             found = self._find_memory(connection, id, project=project)
         return found[1] if found else None
+
+    def has_id(self, id: str, project: str) -> bool:
+        """Return whether a memory of a project, live or forgotten, has exactly this id."""
+        with self._pool.reading() as connection:
+            return is_whole_id(connection, {"namespace": self.namespace, "id": id, "project": project})
 
     def list_page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page:
         where, values = "", {"limit": limit + 1}
