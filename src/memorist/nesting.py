@@ -37,7 +37,7 @@ def refuse_excess(value: object, what: str) -> None:
 
 
 def cut_levels(text: str, levels: int = MAX_LEVELS) -> str:
-    """Return a text of JSON with an ellipsis for all that is deeper; an earlier version stored it as deep as it came."""
+    """Return a text of JSON with an ellipsis for all that is deeper; earlier versions stored it as it came."""
     if text.count("{") + text.count("[") <= levels:
         return text  # most texts, at once
     kept, depth, start = list[str](), 0, 0

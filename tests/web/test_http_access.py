@@ -211,7 +211,7 @@ def test_a_token_without_a_namespace_of_its_own_is_for_that_of_the_server(
         assert ask(shared, "GET", "/api/v1/access", token=token, Memorist_Namespace="default")[0] == 200
         with memorist.connect(shared.url, token=token, namespace="anna") as there:
             for call in (lambda: there.search("memory"), lambda: there.forget(kept.id)):
-                with pytest.raises(ConfigError, match="namespace 'default' alone|read-only"):
+                with pytest.raises(ConfigError, match=r"namespace 'default' alone|read-only"):
                     call()
 
         assert anna.get(kept.id).content == "Anna's memory"

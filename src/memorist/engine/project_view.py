@@ -151,9 +151,7 @@ class ProjectView:
 
         return check_within
 
-    def _restrict(
-        self, memories: Iterable[Memory], as_of: validation.TimeLike | None = None
-    ) -> tuple[Memory, ...]:
+    def _restrict(self, memories: Iterable[Memory], as_of: validation.TimeLike | None = None) -> tuple[Memory, ...]:
         """Remove from memories what they tell about other projects."""
         inside = [self._restrict_one(memory) for memory in memories]
         linked = [memory.id for memory in inside if memory.related_count]

@@ -31,6 +31,7 @@ from memorist.records import (
 from memorist.reports import CheckReport, Stats
 from memorist.store.backend import Backend
 from memorist.store.counts import count_facets, count_filtered_out
+from memorist.store.cursors import cursor_after, find_cursor
 from memorist.store.database import Conflict, Connection
 from memorist.store.documents import AgentFileStore, DocumentStore, chunk_namespace
 from memorist.store.export import ReportDamage, count_records, dump
@@ -453,16 +454,14 @@ class Store(StorePart):
             return is_whole_id(connection, {"namespace": self.namespace, "id": id, "project": project})
 
     def list_page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page:
-        where, values = "", {"limit": limit + 1}
+        where, values = "", dict[str, Any](limit=limit + 1)
         if cursor is not None:
-            where = "and (m.created_at, m.rid) < (:cursor_time, :cursor_rid)"
-            values |= _parse_cursor(cursor)
+            with self._pool.reading() as connection:
+                where, place = find_cursor(connection, self.namespace, cursor, filter)
+            values |= place
         found = self._select_by_time(filter, where, values, "desc", deleted=deleted)
-        next_cursor = None
-        if len(found) > limit:
-            rid, last = found[limit - 1]
-            next_cursor = f"{to_micros(last.created_at)}:{rid}"
-        return Page(tuple(memory for _, memory in found[:limit]), next_cursor)
+        page = tuple(memory for _, memory in found[:limit])
+        return Page(page, cursor_after(page[-1]) if len(found) > limit else None)
 
     def list_around(self, id: str, filter: Filter, *, before: int, after: int) -> list[Memory]:
         """Return one memory and those nearest in time on both sides of it, oldest first."""
@@ -688,13 +687,3 @@ def erase_memories(connection: Connection, keys: Sequence[int]) -> None:
     for key in keys:
         bypass_erased(connection, key)
     connection.execute("delete from memories where rid in @keys(:keys)", {"keys": as_json(list(keys))})
-
-
-def _parse_cursor(cursor: str) -> dict[str, int]:
-    try:
-        time, rid = map(int, cursor.split(":"))
-        if max(abs(time), abs(rid)) < END_OF_TIME:
-            return {"cursor_time": time, "cursor_rid": rid}
-    except (ValueError, AttributeError):
-        pass
-    raise InvalidInput(f"{cursor!r} is not a cursor; use the one that the previous page gave")

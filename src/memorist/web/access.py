@@ -2,8 +2,8 @@
 Access: bearer tokens for programs, a cookie for the page, and the names that the server may be called by.
 
 Everything is derived from one secret, the setting `http_token` or a key file of the user. A token for less (one
-namespace, one project, read-only) and the cookie are signed statements, so the server stores neither, and both outlive it. Of
-cookies, it lists those that were ended by logging out.
+namespace, one project, read-only) and the cookie are signed statements, so the server stores neither, and both outlive
+it. Of cookies, it lists those that were ended by logging out.
 """
 
 import base64
