@@ -198,9 +198,13 @@ def test_an_id_of_ones_own_project_means_the_memory_that_has_it(house: House) ->
 def test_a_cursor_does_not_tell_whether_another_project_has_an_id(house: House) -> None:
     at = "2026-01-01T00:00:00Z"
     ids = [f"018f0000-0000-7000-8000-00000000000{n}" for n in (1, 9, 5, 3, 7)]
-    house.memory.add_many({"content": f"{INSIDE} {id}", "id": id, "project": "ours", "created_at": at} for id in ids[:2])
+    house.memory.add_many(
+        {"content": f"{INSIDE} {id}", "id": id, "project": "ours", "created_at": at} for id in ids[:2]
+    )
     house.memory.add(f"{OUTSIDE} {ids[2]}", id=ids[2], project="theirs", created_at=at)
-    house.memory.add_many({"content": f"{INSIDE} {id}", "id": id, "project": "ours", "created_at": at} for id in ids[3:])
+    house.memory.add_many(
+        {"content": f"{INSIDE} {id}", "id": id, "project": "ours", "created_at": at} for id in ids[3:]
+    )
     cursor = f"1767225600000000:{ids[2]}"
 
     there = [one.id for one in house.bound.list(cursor=cursor, month="2026-01")]

@@ -26,6 +26,7 @@ from memorist.evaluate import report
 from memorist.evaluate.report import list_runs
 from memorist.schemas import quote
 from memorist.views import Change, EvalResult, ReviewItem
+from memorist.web.access import Keeper
 from memorist.web.app import etag
 from memorist.web.client import Remote
 from memorist.web.operations import OPERATIONS
@@ -515,6 +516,47 @@ def test_a_position_tells_nothing_of_other_namespaces(target: Path | str, memory
     assert inspection.changes_since(before).new == {"memories": (added.id,)}
 
 
+def test_listeners_are_told_of_their_own_namespace_alone(path: Path) -> None:
+    with (
+        web_server(path) as server,
+        memorist.connect(server.url, token=TOKEN) as own,
+        memorist.connect(server.url, token=TOKEN, namespace="other") as other,
+    ):
+        kept = own.add("ours")
+        theirs = other.add("theirs", facts=["a fact"])
+        listener = Listener(own)
+        other.update(theirs.id, title="changed")
+        other.search("theirs", record="log")
+        other.forget(other.add("more").id, hard=True)
+        other.start_session()
+        own.update(kept.id, title="changed")  # an edit is an event with nothing in it
+
+        first = listener.wait_for_any()
+
+        assert first.new == {}
+        assert first.position == listener.hello.position
+        assert re.fullmatch(r"[\w-]{200,}", first.position)
+        added = own.add("ours, too")
+        assert listener.wait_for("memories", added.id).position != first.position
+        missed = next(own.views.changes(first.position))
+        assert missed.new == {"memories": (added.id,)}
+        # It is of no use elsewhere, and so is one that was changed.
+        for remote, position in ((other, first.position), (own, first.position[::-1]), (own, "1-0-0-0-0-0-0-0")):
+            assert next(remote.views.changes(position)).new == {}
+
+
+@pytest.mark.parametrize("rights", [{}, {"read_only": True}, {"namespace": "default"}])
+def test_a_token_for_less_is_not_told_where_the_database_is_and_how_large(path: Path, rights: dict[str, Any]) -> None:
+    with web_server(path) as server:
+        with memorist.connect(server.url, token=TOKEN) as everything:
+            everything.add("x")
+            assert everything.stats().path == str(path)
+        with memorist.connect(server.url, token=Keeper(TOKEN).issue_token(**rights)) as remote:
+            stats = remote.stats()
+            assert (stats.path, stats.size_bytes, stats.memories) == (None, None, 1)
+            assert str(path.parent) not in repr((stats, remote.check()))
+
+
 class Listener:
     """Changes as they arrive, read by a thread."""
 
@@ -530,6 +572,9 @@ class Listener:
                 self._queue.put(change)
         except (memorist.MemoristError, ValueError, OSError):
             return
+
+    def wait_for_any(self) -> Change:
+        return self._queue.get(timeout=60)
 
     def wait_for(self, kind: str, id: str) -> Change:
         """Return the change that tells of an id; whatever else comes is passed over."""

@@ -32,6 +32,8 @@ KEY_SECONDS = 600  # of a one-time key in a URL
 _MAX_KEYS = 100  # one-time keys that are valid at once
 _MAX_TOKEN_CHARACTERS = 4096
 _MAX_TIME_DIGITS = 12  # of seconds since 1970
+_SEALED_BYTES = 160  # eight numbers of up to 19 digits
+_TAG_BYTES = 16
 _SIGNED = "mt1."  # the first characters of a signed token
 _KEY_FILE = "http.key"
 ENDED_FILE = "http.ended"
@@ -117,6 +119,32 @@ class Keeper:
         """Return whether a one-time key is valid, which it is no longer afterwards."""
         until = self._one_time.pop(_digest(key[:_MAX_TOKEN_CHARACTERS]), None)
         return until is not None and until > time.monotonic()
+
+    def seal(self, text: str, namespace: str) -> str:
+        """
+        Return a text so that nobody but a server with this secret can read or change it, or use it elsewhere.
+
+        The same text is always the same, and no sealed text tells how long it is.
+        """
+        body = text.encode().ljust(_SEALED_BYTES)
+        tag = self._tag(body, namespace)
+        return _encode(tag + self._mask(tag, body))
+
+    def unseal(self, sealed: str, namespace: str) -> str | None:
+        """Return a text that was sealed for a namespace, or None."""
+        with suppress(binascii.Error, ValueError):
+            data = _decode(sealed)
+            tag, body = data[:_TAG_BYTES], self._mask(data[:_TAG_BYTES], data[_TAG_BYTES:])
+            if hmac.compare_digest(tag, self._tag(body, namespace)):
+                return body.decode().rstrip()
+        return None
+
+    def _tag(self, body: bytes, namespace: str) -> bytes:
+        return hmac.digest(self._key, b"\0".join((b"seal", _as_bytes(namespace), body)), "sha256")[:_TAG_BYTES]
+
+    def _mask(self, tag: bytes, body: bytes) -> bytes:
+        stream = hashlib.shake_256(b"mask" + self._key + tag).digest(len(body))
+        return bytes(a ^ b for a, b in zip(body, stream, strict=True))
 
     def _read_cookie(self, value: str) -> dict[str, Any] | None:
         cookie = self._read(value, "cookie") if len(value) <= _MAX_TOKEN_CHARACTERS else None

@@ -351,7 +351,9 @@ def _call(
     check = _condition(operation, request)
     with state.options.memories.use(namespace) as memory:
         view = memory if grant.project is None else ProjectView(memory, grant.project)
-        context = CallContext(memory, view, access, settings, state.options.eval_cache, check)
+        context = CallContext(
+            memory, view, access, settings, state.options.eval_cache, check, owns_machine=grant.any_namespace
+        )
         answer = operation.call(context, **arguments)
     headers = {"Cache-Control": "no-store"} | ({"ETag": etag(answer)} if isinstance(answer, Memory) else {})
     content = {"items": encode(answer)} if isinstance(answer, list) else encode(answer)
@@ -454,7 +456,7 @@ async def _follow(state: _ServerState, request: Request, namespace: str) -> Resp
     joined: list[Subscription] = []
 
     def join() -> None:
-        joined.append(state.feeds.join(state.options.memories, namespace, position, loop))
+        joined.append(state.feeds.join(state.options.memories, namespace, position, loop, state.options.keeper))
 
     loop = asyncio.get_running_loop()
     try:

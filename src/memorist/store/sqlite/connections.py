@@ -58,6 +58,7 @@ class ConnectionPool:
         self._loans: set[_Loan] = set()
         self._closed = False
         self._identity: tuple[int, int] | None = None
+        self.before_commit: Callable[[SqliteConnection], object] | None = None  # where a block has changed a row
         self._observer: SqliteConnection | None = None  # never lent: what it has seen of others' commits is its own
         self._observers = 0  # opened so far: each counts commits from anew
         self._name, self._flags = self._resolve_target()
@@ -327,6 +328,7 @@ class _Loan:
         self.connection: SqliteConnection | None = None
         self.frame: FrameType | None = None
         self.thread = threading.get_ident()
+        self._changes = 0  # of the connection, when the block began
 
     def __enter__(self) -> SqliteConnection:
         # All of it within `try`: an exception that a signal raises between two lines must not leave a transaction open.
@@ -351,11 +353,14 @@ class _Loan:
         if self._begin == _BEGIN_WRITING and connection.readonly("main"):  # SQLite says so at the first write only
             raise apsw.ReadOnlyError("attempt to write a readonly database")
         self._pool.retry_while_locked(lambda: connection.execute(self._begin))
+        self._changes = connection.total_changes()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
             if self._begin and error is None and (connection := self.connection):
                 self._pool.require_same_file()
+                if self._pool.before_commit and connection.total_changes() > self._changes:
+                    self._pool.before_commit(connection)
                 self._pool.retry_while_locked(lambda: connection.execute("commit"))
         except apsw.Error as exc:
             raise self._pool.translate(exc) from exc
