@@ -126,7 +126,8 @@ def fill(memory: Memorist, marks: dict[str, str], prefix: str, folder: Path) -> 
     memory.relate(kept.id, other.id, "supports", said_by=words["said_by"])
     memory.pin(kept.id)
     lens = memory.set_lens(f"{prefix}-lens-{words['lens']}", tags=[words["lens_tag"]])
-    memory.search(f"release {words['query']}", record="reinforce", record_session=session.id)
+    asked = dict(project=words["project"], record="reinforce", record_session=session.id)
+    memory.search(f"release {words['query']}", **asked)
     memory.feedback(kept.id, True, query=f"what about {words['feedback']}?")
     memory.recalls()
     note = memory.create_file(

@@ -12,7 +12,7 @@ from memorist.store.relations import index_facts
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What is checked: the rows of a namespace and of its files or, without one, those of all."""
+    """The rows that are checked: those of a namespace and of its files or, without one, all."""
 
     namespace: str | None = None
 
