@@ -557,6 +557,17 @@ def test_a_token_for_less_is_not_told_where_the_database_is_and_how_large(path: 
             assert str(path.parent) not in repr((stats, remote.check()))
 
 
+def test_a_purge_by_a_token_of_one_namespace_leaves_the_copies_of_the_whole_file(path: Path) -> None:
+    copy = path.with_name(f"{path.name}.before-restore")
+    with web_server(path) as server:
+        for token, stays in ((Keeper(TOKEN).issue_token(namespace="team"), True), (TOKEN, False)):
+            copy.write_text("of every namespace")
+            with memorist.connect(server.url, token=token) as remote:
+                remote.forget(remote.add(f"gone, stays: {stays}").id)
+                assert remote.purge() == 1
+            assert copy.exists() == stays
+
+
 class Listener:
     """Changes as they arrive, read by a thread."""
 

@@ -176,6 +176,10 @@ class Inspection:
         """Forget a memory, unless `check` raises for what it is by then; nobody else writes in between."""
         self._memory._writer.forget(id, hard=hard, check=check)
 
+    def purge(self, before: TimeLike | None, *, copies: bool) -> int:
+        """Erase forgotten memories for good; `copies` of the whole file may have to stay, as others may need them."""
+        return self._memory._writer.purge(before, copies=copies)
+
     # What any process has written
 
     def read_mark(self) -> str:

@@ -391,8 +391,12 @@ class Store(StorePart):
                 connection.execute(sql, {"now": to_micros(now), "keys": as_json(keys)})
         return len(keys)
 
-    def purge(self, before: datetime | None) -> int:
-        """Erase the memories forgotten before a time, or all of them, and wipe their remains from the file."""
+    def purge(self, before: datetime | None, *, copies: bool = True) -> int:
+        """
+        Erase the memories forgotten before a time, or all of them, and wipe their remains from the file.
+
+        The `copies` beside it hold all of its namespaces; they are removed, unless they are to stay.
+        """
         with self._pool.writing() as connection:
             forgotten = connection.fetch(
                 """
@@ -405,7 +409,7 @@ class Store(StorePart):
             while self._sweep(connection):
                 pass
             self._backend.purge(connection)
-        self._backend.wipe()
+        self._backend.wipe(copies=copies)
         return len(forgotten)
 
     # Reading

@@ -161,7 +161,7 @@ def forget_many(context: CallContext, **arguments: Any) -> Count:
 
 
 def purge(context: CallContext, before: str | None = None) -> Count:
-    return Count(context.memory.purge(before=before))
+    return Count(context.inspection.purge(before, copies=context.owns_machine))
 
 
 def get_memory(context: CallContext, id: str, as_of: str | None = None) -> Memory:

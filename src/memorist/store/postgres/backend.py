@@ -63,7 +63,7 @@ class PostgresBackend:
     def purge(self, connection: Connection) -> None:
         """Do nothing: `wipe` removes what indexes keep, too."""
 
-    def wipe(self) -> None:
+    def wipe(self, *, copies: bool) -> None:
         with self.database.administering() as raw:
             raw.execute("vacuum")  # of the tables that are this user's
 

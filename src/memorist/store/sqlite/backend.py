@@ -76,8 +76,8 @@ class SqliteBackend:
     def purge(self, connection: Connection) -> None:
         purge_indexes(connection)
 
-    def wipe(self) -> None:
-        wipe_file(self.database, [*self._migrations, BEFORE_RESTORE, BEFORE_REPAIR])
+    def wipe(self, *, copies: bool) -> None:
+        wipe_file(self.database, [*self._migrations, BEFORE_RESTORE, BEFORE_REPAIR] if copies else [])
 
     def measure_size(self) -> int:
         if self.database.in_memory:
