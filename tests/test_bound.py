@@ -1,5 +1,6 @@
 """One project of a memory: nothing leads out of it, and nothing of the others leaks into it."""
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -155,15 +156,77 @@ def test_counting_and_forgetting_many_end_at_the_wall(house: House) -> None:
     assert house.memory.count(deleted=True) == 1
 
 
-def test_an_id_of_another_project_cannot_be_taken_over(house: House) -> None:
-    before = house.memory.get(house.theirs)
+@pytest.mark.parametrize("if_exists", ["update", "keep", "error"])
+def test_an_id_that_is_used_in_another_project_is_as_good_as_any(house: House, if_exists: str) -> None:
+    def unfold(id: str) -> list[Any]:
+        """What a client sees that uses an id of its own, for a memory that it adds, changes and forgets."""
+        seen: list[Any] = [house.bound.add(f"{INSIDE} new", id=id, if_exists=if_exists)]
+        seen += house.bound.get([id]), house.bound.update(id, title="changed")
+        for content in (f"{INSIDE} new", f"{INSIDE} once more"):
+            try:
+                seen.append(house.bound.add(content, id=id, if_exists=if_exists))
+            except AlreadyExists as exc:
+                seen.append(str(exc))
+        seen.append([hit.memory for hit in house.bound.search(INSIDE)])
+        seen.append([one.id for one in house.bound.timeline(anchor=id)])
+        seen += house.bound.list().memories, house.bound.context(f"{INSIDE} once more")
+        house.bound.forget(id)
+        seen.append(house.bound.get([id]))
+        shown = re.sub(r"datetime\([^)]*\)|0\.\d+", "…", told(seen)).replace(id, "ID")
+        return re.sub(r"~[0-9a-f]{16}", "~…", shown)
 
-    for if_exists in ("update", "keep", "error"):
-        with pytest.raises(AlreadyExists) as raised:
-            house.bound.add(f"{INSIDE} new", id=house.theirs, if_exists=if_exists)
-        assert OUTSIDE not in str(raised.value)
+    ids = [house.theirs, house.nobodys, house.gone]
+    before = [house.memory.get(id) for id in ids[:2]]
+    fresh = unfold("some-id-of-our-own")
 
-    assert house.memory.get(house.theirs) == before
+    assert all("ID" in answer for answer in fresh if "content" in answer)
+    for id in ids:
+        assert unfold(id) == fresh
+    assert [house.memory.get(id) for id in ids[:2]] == before
+
+
+def test_an_id_of_ones_own_project_means_the_memory_that_has_it(house: House) -> None:
+    house.memory.add(f"{INSIDE} by its owner", id="a-name", project="ours")
+
+    assert house.bound.add(f"{INSIDE} by a client", id="a-name").id == "a-name"
+    assert house.memory.get("a-name").content == f"{INSIDE} by a client"
+    house.memory.forget("a-name")
+    assert house.bound.add(f"{INSIDE} again", id="a-name").id == "a-name"
+    assert house.memory.get("a-name").content == f"{INSIDE} again"
+
+
+def test_a_cursor_does_not_tell_whether_another_project_has_an_id(house: House) -> None:
+    at = "2026-01-01T00:00:00Z"
+    ids = [f"018f0000-0000-7000-8000-00000000000{n}" for n in (1, 9, 5, 3, 7)]
+    house.memory.add_many(
+        {"content": f"{INSIDE} {id}", "id": id, "project": "ours", "created_at": at} for id in ids[:2]
+    )
+    house.memory.add(f"{OUTSIDE} {ids[2]}", id=ids[2], project="theirs", created_at=at)
+    house.memory.add_many(
+        {"content": f"{INSIDE} {id}", "id": id, "project": "ours", "created_at": at} for id in ids[3:]
+    )
+    cursor = f"1767225600000000:{ids[2]}"
+
+    there = [one.id for one in house.bound.list(cursor=cursor, month="2026-01")]
+    house.memory.forget(ids[2], hard=True)
+
+    assert [one.id for one in house.bound.list(cursor=cursor, month="2026-01")] == there != []
+
+
+def test_links_across_the_wall_are_not_counted(house: House) -> None:
+    friend = house.memory.add(f"{INSIDE} friend", project="ours").id
+    house.memory.relate(house.ours, friend, "explains")
+    house.memory.relate(house.moved, house.theirs, "explains")
+    then = datetime.now(UTC)
+
+    def count(id: str) -> set[int]:
+        found = [*house.bound.list(), *(hit.memory for hit in house.bound.search(INSIDE)), *house.bound.timeline()]
+        found += [*house.bound.get([id]), *house.bound.get([id], as_of=then), *house.bound.list(as_of=then)]
+        found.append(house.bound.update(id, kind=f"kind {len(found)}"))
+        return {one.related_count for one in found if one.id == id}
+
+    assert (count(house.ours), count(house.moved), count(friend)) == ({1}, {0}, {1})
+    assert house.memory.get(house.ours).related_count == 2
 
 
 def test_a_memory_cannot_be_moved_out(house: House) -> None:
@@ -172,9 +235,24 @@ def test_a_memory_cannot_be_moved_out(house: House) -> None:
 
 
 def test_a_lens_does_not_lead_out(house: House) -> None:
-    house.memory.set_lens("wide", project="theirs", include_global=True)
+    house.memory.set_lens("wide", project=["theirs", "ours"], include_global=True)
 
     assert not house.bound.search(OUTSIDE, lens="wide")
+
+
+def test_a_lens_of_another_project_is_unknown(house: House) -> None:
+    house.memory.set_lens("hidden", project="theirs")
+    house.memory.set_lens("of nobody", tags="x")
+    house.memory.set_lens("own", project="ours")
+    messages = set()
+    for name in ("hidden", "nowhere"):
+        with pytest.raises(NotFound) as refused:
+            house.bound.search(INSIDE, lens=name)
+        messages.add(str(refused.value).replace(name, "NAME"))
+
+    assert len(messages) == 1
+    assert house.bound.search(INSIDE, lens="own")
+    assert not house.bound.search(INSIDE, lens="of nobody")
 
 
 def test_a_session_of_another_project_is_none(house: House) -> None:

@@ -231,6 +231,37 @@ class TestListing:
 
         assert seen == [f"memory {n}" for n in reversed(range(10))]
 
+    def test_pages_go_on_after_the_last_memory_of_one_was_erased(self, memory: Memorist) -> None:
+        same_time = datetime(2026, 1, 1, tzinfo=UTC)
+        memory.add_many({"content": f"memory {n}", "created_at": same_time} for n in range(9))
+        seen, cursor = [], None
+        while True:
+            page = memory.list(limit=2, cursor=cursor)
+            seen += [m.content for m in page]
+            cursor = page.cursor
+            if cursor is None:
+                break
+            memory.forget(page[-1].id, hard=len(seen) % 4 == 0)
+
+        assert seen == [f"memory {n}" for n in reversed(range(9))]
+
+    def test_a_cursor_tells_nothing_of_what_others_write(self, target: Path | str, memory: Memorist) -> None:
+        def page_through() -> list[str | None]:
+            cursors: list[str | None] = [memory.list(limit=1).cursor]
+            while cursors[-1]:
+                cursors.append(memory.list(limit=1, cursor=cursors[-1]).cursor)
+            return cursors
+
+        cursors = []
+        for name in ("quiet", "loud"):
+            memory.add_many({"id": f"{n}", "content": f"{n}", "created_at": f"2026-01-0{n + 1}"} for n in range(4))
+            cursors.append(page_through())
+            memory.forget_many(since="2020-01-01", hard=True)
+            with memorist.open(target, embedder="none", namespace=name) as other:
+                other.add_many(f"theirs {n}" for n in range(100))
+
+        assert cursors[0] == cursors[1]
+
     def test_a_limit_has_no_upper_bound_but_a_lower_one(self, memory: Memorist) -> None:
         assert len(memory.list(limit=1_000_000)) == 0
         for limit in (0, -1, "5", None, True):

@@ -126,7 +126,8 @@ def fill(memory: Memorist, marks: dict[str, str], prefix: str, folder: Path) -> 
     memory.relate(kept.id, other.id, "supports", said_by=words["said_by"])
     memory.pin(kept.id)
     lens = memory.set_lens(f"{prefix}-lens-{words['lens']}", tags=[words["lens_tag"]])
-    memory.search(f"release {words['query']}", record="reinforce", record_session=session.id)
+    asked = dict(project=words["project"], record="reinforce", record_session=session.id)
+    memory.search(f"release {words['query']}", **asked)
     memory.feedback(kept.id, True, query=f"what about {words['feedback']}?")
     memory.recalls()
     note = memory.create_file(
@@ -846,6 +847,55 @@ def test_hidden_counts_nothing_of_another_namespace(path: Path) -> None:
         for mode in ("keyword", "semantic", "hybrid"):
             results = mine.search("fox", mode=mode, project="nobody", min_similarity=0.1)
             assert results.hidden == {"project": 1}, mode
+
+
+DAMAGES = {
+    "text": "update memories set content = content || '!' where namespace = 'theirs'",
+    "time": "update memories set created_at = 9e17 where namespace = 'theirs'",
+    "version": "update memory_history set snapshot = '{}'",
+    "tags": "delete from memory_tags",
+    "positions": "update session_memories set position = 7",
+    "facts": "update memories set facts = 'x' where namespace = 'theirs'",
+    "validity": "update memories set valid_until = 5 where namespace = 'theirs'",
+    "queue": "delete from vectors",
+    "orphan": "delete from chunks",
+    "vector": "update vectors set vector = zeroblob(128)",
+    "block": "update vector_blocks set data = x'00'",
+    "missing block": "delete from vector_blocks",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_check_finds_and_repairs_nothing_of_another_namespace(path: Path, damage: str) -> None:
+    folder = path.with_name("notes")
+    folder.mkdir()
+    (folder / "a.txt").write_text("their note")
+    options: dict[str, Any] = {"embedder": HashingEmbedder(), "synchronous": "normal"}
+    with memorist.open(path, namespace="theirs", **options) as theirs:
+        session = theirs.start_session(id="their session")
+        added = theirs.add("theirs", tags=["a"], facts=["b"], session=session.id)
+        theirs.add("theirs too", session=session.id)
+        theirs.update(added.id, content="theirs, changed")
+        theirs.index(folder)
+    connection = apsw.Connection(str(path))
+    triggers = list(connection.execute("select name, sql from sqlite_master where type = 'trigger'"))
+    kept = damage in ("text", "facts")  # the index has to know of texts
+    for name, _ in triggers if not kept else ():
+        connection.execute(f"drop trigger {name}")
+    connection.execute(DAMAGES[damage])
+    for _, sql in triggers if not kept else ():
+        connection.execute(sql)
+    connection.close()
+    with memorist.open(path, namespace="mine", **options) as mine:
+        mine.add("mine")
+        before = rows_of(path, "theirs")
+
+        report = mine.check(repair=True)
+
+        assert (report.problems, report.memories) == ((), 1)
+    assert rows_of(path, "theirs") == before
+    with memorist.open(path, namespace="theirs", **options) as theirs:
+        assert theirs.check().problems
 
 
 # What is beside does not show

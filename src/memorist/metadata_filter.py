@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memorist.errors import InvalidInput
+from memorist.nesting import refuse_excess
 
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # what no database can store: NUL, half of a surrogate pair
 _MAX_DEPTH = 10  # of mappings within mappings
@@ -52,6 +53,7 @@ Condition = FieldTest | Combination
 
 def parse_metadata_filter(value: object) -> Condition | None:
     """Return a filter as conditions; None where it has none."""
+    refuse_excess(value, "the filter by metadata")
     parser = _Parser()
     parts = parser.parse_mapping(value, (), 0)
     return _all_of(parts) if parts else None

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+FILE_PROBLEM = "database:"  # how a problem of the file itself begins, which may be of any namespace in it
+
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Counts of everything in a store."""
+    """Counts of everything in a store. A token of one namespace is not told the path and size of the whole database."""
 
-    path: str
+    path: str | None
     namespace: str
     memories: int
     deleted: int
@@ -17,7 +19,7 @@ class Stats:
     pending: int
     model: str | None
     models: Mapping[str, int]
-    size_bytes: int
+    size_bytes: int | None
     schema: str
     database: str  # its name and version
     superseded: int = 0

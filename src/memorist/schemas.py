@@ -1,20 +1,13 @@
 """JSON Schemas of what callers send: the building blocks of them, and validation of a value against one."""
 
-import reprlib
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from memorist.errors import InvalidInput
+from memorist.validation import quote
 
 Schema = dict[str, Any]
-
-_MAX_REFUSED_CHARACTERS = 60  # of a value that is quoted in an error
-
-
-_shortened = reprlib.Repr()
-_shortened.maxlist = _shortened.maxdict = _shortened.maxstring = _shortened.maxlong = _MAX_REFUSED_CHARACTERS
-_short_repr = _shortened.repr
 
 # Building blocks
 
@@ -119,9 +112,3 @@ def _check_range(what: str, value: float, least: float | None, most: float | Non
         raise InvalidInput(f"{what} must be at least {least}, not {value}")
     if most is not None and not value <= most:
         raise InvalidInput(f"{what} must be at most {most}, not {value}")
-
-
-def quote(value: object) -> str:
-    """Return a value as an error quotes it: as Python writes it, cut short before all of it is written."""
-    quoted = repr(value[: _MAX_REFUSED_CHARACTERS + 1]) if isinstance(value, str) else _short_repr(value)
-    return quoted if len(quoted) <= _MAX_REFUSED_CHARACTERS else f"{quoted[:_MAX_REFUSED_CHARACTERS]}…"

@@ -13,6 +13,7 @@ from typing import Any
 
 from memorist.errors import InvalidInput
 from memorist.metadata_filter import UNSTORABLE, parse_metadata_filter, split_path
+from memorist.nesting import refuse_excess
 from memorist.records import (
     DETAILS,
     FACETS,
@@ -29,6 +30,7 @@ from memorist.redact import redact
 from memorist.text.dates import Period, parse_period
 
 MAX_CONTENT_CHARACTERS = 1_000_000
+MAX_METADATA_CHARACTERS = 4_000_000  # as JSON
 MAX_QUERY_CHARACTERS = 10_000  # a query is a question, not a document
 MAX_NAME_CHARACTERS = 500
 MAX_TAGS = 100
@@ -174,14 +176,16 @@ def _is_invisible(character: str) -> bool:
 
 
 def quote(value: object) -> str:
-    """Return a value as a message shows it: not all of a long one, and however deep it is."""
+    """Return a value as a message shows it: cut short before all of it is written, and however deep it is."""
     if isinstance(value, float):
         return f"{value:g}"
-    return f"{value!r:.80}" if isinstance(value, str) else _REPR.repr(value)[:80]
+    quoted = repr(value[: _QUOTED_CHARACTERS + 1]) if isinstance(value, str) else _REPR.repr(value)
+    return quoted if len(quoted) <= _QUOTED_CHARACTERS else f"{quoted[:_QUOTED_CHARACTERS]}…"
 
 
+_QUOTED_CHARACTERS = 60
 _REPR = reprlib.Repr()
-_REPR.maxlong = _REPR.maxother = 80
+_REPR.maxlist = _REPR.maxdict = _REPR.maxlong = _REPR.maxother = _QUOTED_CHARACTERS
 
 
 def text_or_none(value: object, what: str) -> str | None:
@@ -236,12 +240,15 @@ def metadata(value: object) -> Mapping[str, Any]:
         return {}
     if not isinstance(value, Mapping):
         raise InvalidInput(f"metadata must be a mapping, not {_type_name(value)}")
+    refuse_excess(value, "metadata")
     try:
         # A copy by way of JSON: the caller gets back what was stored, and cannot change it afterwards.
         text = _NUL_IN_JSON.sub(r"\1\\ufffd", json.dumps(dict(value), ensure_ascii=False, allow_nan=False))
         copied: dict[str, Any] = json.loads(clean(text))
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInput(f"metadata must be made of what JSON knows: {exc}") from exc
+    if len(text) > MAX_METADATA_CHARACTERS:
+        raise InvalidInput(f"the metadata have {len(text):,} characters; at most {MAX_METADATA_CHARACTERS:,} fit")
     return copied
 
 

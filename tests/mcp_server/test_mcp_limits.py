@@ -172,3 +172,15 @@ def test_resources_fit_and_stay_framed(agent: Agent, tokens: int, uri: str) -> N
 def test_a_prompt_fits(agent: Agent, tokens: int) -> None:
     assert len(agent.prompt("recall", task="crowded note " * 10_000)) <= tokens * 4
     assert len(agent.prompt("save", about="x" * 100_000)) <= tokens * 4
+
+
+@pytest.mark.parametrize("levels", [65, 150])
+def test_deep_arguments_are_refused(agent: Agent, levels: int) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(levels):
+        deep = {"a": deep}
+
+    result = agent.ask("memory_search", query="crowded", metadata=deep)
+
+    assert result.is_error
+    assert "levels" in text_of(result)

@@ -28,6 +28,7 @@ from memorist.errors import AlreadyExists, ConfigError, InvalidInput, NotFound
 from memorist.listening import ListenAddress
 from memorist.web.access import HostNames, Keeper
 from memorist.web.app import _problem_response
+from memorist.web.operations import OPERATIONS
 from memorist.web.server import ServeOptions, serve
 from patience import LONGEST
 
@@ -193,6 +194,65 @@ def test_a_token_of_one_namespace_stays_in_it(path: Path) -> None:
             pytest.raises(ConfigError, match="namespace"),
         ):
             elsewhere.stats()
+
+
+@pytest.mark.parametrize("rights", [{}, {"read_only": True}, {"project": "api"}, {"project": "api", "read_only": True}])
+def test_a_token_without_a_namespace_of_its_own_is_for_that_of_the_server(
+    shared: WebServer, rights: dict[str, Any]
+) -> None:
+    with memorist.connect(shared.url, token=TOKEN, namespace="anna") as anna:
+        kept = anna.add("Anna's memory", project="api")
+        token = Keeper(TOKEN).issue_token(**rights)
+        doors = [(operation.method, operation.path) for operation in OPERATIONS]
+
+        for method, path in doors:
+            filled = re.sub(r"{\w+}", kept.id, path)
+            status, _, body = ask(shared, method, f"/api/v1{filled}", {}, token, Memorist_Namespace="anna")
+            assert (status, b"Anna" in body) == (403, False), (method, path, body)
+        assert ask(shared, "GET", "/api/v1/access", token=token, Memorist_Namespace="default")[0] == 200
+        with memorist.connect(shared.url, token=token, namespace="anna") as there:
+            for call in (lambda: there.search("memory"), lambda: there.forget(kept.id)):
+                with pytest.raises(ConfigError, match=r"namespace 'default' alone|read-only"):
+                    call()
+
+        assert anna.get(kept.id).content == "Anna's memory"
+
+
+def test_a_signed_token_opens_no_page_and_tells_nothing_of_the_machine(shared: WebServer) -> None:
+    token = Keeper(TOKEN).issue_token()
+
+    assert ask(shared, "POST", "/login", {"token": token}, token=None, Origin=shared.url)[0] == 401
+    for path in ("settings", "eval-runs"):
+        assert ask(shared, "GET", f"/api/v1/{path}", token=token)[0] == 403
+        assert ask(shared, "GET", f"/api/v1/{path}", token=TOKEN)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "namespace"),
+    [
+        (("token",), None),
+        (("--namespace", "team", "token", "--read-only"), "team"),
+        (("--namespace", "default", "token", "--only-project", "api"), "default"),
+        (("--namespace", "team", "token", "--only-namespace", "team"), "team"),
+        (("token", "--only-namespace", "team"), "team"),
+    ],
+)
+def test_a_token_is_for_the_namespace_that_the_command_names(
+    tmp_path: Path, arguments: tuple[str, ...], namespace: str | None
+) -> None:
+    token = run(*arguments, home=tmp_path).stdout.strip()
+
+    grant = Keeper((tmp_path / "state" / "memorist" / "http.key").read_text()).check_token(token)
+
+    assert grant is not None
+    assert (grant.namespace, grant.any_namespace) == (namespace, False)
+
+
+def test_a_token_cannot_be_for_two_namespaces(tmp_path: Path) -> None:
+    refused = run("--namespace", "team", "token", "--only-namespace", "anna", home=tmp_path)
+
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "team" in refused.stderr
 
 
 def test_a_token_ends_with_its_time_and_with_the_secret_it_was_made_of() -> None:

@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from test_http_access import ask
@@ -23,8 +24,9 @@ from memorist.engine.inspection import Inspection
 from memorist.engine.review import Review
 from memorist.evaluate import report
 from memorist.evaluate.report import list_runs
-from memorist.schemas import quote
+from memorist.validation import quote
 from memorist.views import Change, EvalResult, ReviewItem
+from memorist.web.access import Keeper
 from memorist.web.app import etag
 from memorist.web.client import Remote
 from memorist.web.operations import OPERATIONS
@@ -459,6 +461,39 @@ def test_saved_runs_of_an_evaluation_are_listed(path: Path, tmp_path: Path) -> N
     assert run.results == (EvalResult("notes", "balanced", 0.7, 0.6, 0.8),)
 
 
+def test_a_path_is_looked_up_as_it_is_written_and_tells_nothing_of_the_servers_files(path: Path) -> None:
+    folder = path.with_name("notes")
+    folder.mkdir()
+    file, link = folder / "plan.md", path.with_name("link")
+    file.write_text("# The plan\n\nPlan the launch.")
+    link.symlink_to(folder)
+    with memorist.open(path, embedder="none") as memory:
+        memory.index(folder)
+    with web_server(path) as server, memorist.connect(server.url, token=TOKEN) as remote:
+        for named in (
+            "~root/x",
+            "~",
+            str(link),
+            str(link / "plan.md"),
+            "/proc/self",
+            ".",
+            f"{folder}/../notes/plan.md",
+        ):
+            for method in ("GET", "DELETE"):
+                status, answer, _ = call(server, method, f"/document?{urlencode({'path': named})}")
+
+                told = (404, f"{named} is not indexed") if method == "GET" else (200, 0)
+                found = answer["detail"].partition(";")[0] if method == "GET" else answer["count"]
+                assert (status, found) == told, (method, named)
+        assert remote.document(file).path == str(file)
+        link.unlink()
+        file.unlink()
+        file.symlink_to(path)  # what is stored is told of, whatever stands there by now
+        (document,) = remote.documents()
+        assert remote.views.document(document.id).path == remote.document(file).path == str(file)
+        assert remote.unindex(f"{folder}/") == 1
+
+
 # Events
 
 
@@ -482,6 +517,58 @@ def test_a_position_tells_nothing_of_other_namespaces(target: Path | str, memory
     assert inspection.changes_since(before).new == {"memories": (added.id,)}
 
 
+def test_listeners_are_told_of_their_own_namespace_alone(path: Path) -> None:
+    with (
+        web_server(path) as server,
+        memorist.connect(server.url, token=TOKEN) as own,
+        memorist.connect(server.url, token=TOKEN, namespace="other") as other,
+    ):
+        kept = own.add("ours")
+        theirs = other.add("theirs", facts=["a fact"])
+        listener = Listener(own)
+        other.update(theirs.id, title="changed")
+        other.search("theirs", record="log")
+        other.forget(other.add("more").id, hard=True)
+        other.start_session()
+        own.update(kept.id, title="changed")  # an edit is an event with nothing in it
+
+        first = listener.wait_for_any()
+
+        assert first.new == {}
+        assert first.position == listener.hello.position
+        assert re.fullmatch(r"[\w-]{200,}", first.position)
+        added = own.add("ours, too")
+        assert listener.wait_for("memories", added.id).position != first.position
+        missed = next(own.views.changes(first.position))
+        assert missed.new == {"memories": (added.id,)}
+        # It is of no use elsewhere, and so is one that was changed.
+        for remote, position in ((other, first.position), (own, first.position[::-1]), (own, "1-0-0-0-0-0-0-0")):
+            assert next(remote.views.changes(position)).new == {}
+
+
+@pytest.mark.parametrize("rights", [{}, {"read_only": True}, {"namespace": "default"}])
+def test_a_token_for_less_is_not_told_where_the_database_is_and_how_large(path: Path, rights: dict[str, Any]) -> None:
+    with web_server(path) as server:
+        with memorist.connect(server.url, token=TOKEN) as everything:
+            everything.add("x")
+            assert everything.stats().path == str(path)
+        with memorist.connect(server.url, token=Keeper(TOKEN).issue_token(**rights)) as remote:
+            stats = remote.stats()
+            assert (stats.path, stats.size_bytes, stats.memories) == (None, None, 1)
+            assert str(path.parent) not in repr((stats, remote.check()))
+
+
+def test_a_purge_by_a_token_of_one_namespace_leaves_the_copies_of_the_whole_file(path: Path) -> None:
+    copy = path.with_name(f"{path.name}.before-restore")
+    with web_server(path) as server:
+        for token, stays in ((Keeper(TOKEN).issue_token(namespace="team"), True), (TOKEN, False)):
+            copy.write_text("of every namespace")
+            with memorist.connect(server.url, token=token) as remote:
+                remote.forget(remote.add(f"gone, stays: {stays}").id)
+                assert remote.purge() == 1
+            assert copy.exists() == stays
+
+
 class Listener:
     """Changes as they arrive, read by a thread."""
 
@@ -497,6 +584,9 @@ class Listener:
                 self._queue.put(change)
         except (memorist.MemoristError, ValueError, OSError):
             return
+
+    def wait_for_any(self) -> Change:
+        return self._queue.get(timeout=60)
 
     def wait_for(self, kind: str, id: str) -> Change:
         """Return the change that tells of an id; whatever else comes is passed over."""

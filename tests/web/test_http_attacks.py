@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from test_http_access import ask
 from web_server import TOKEN, WebServer, web_server
 
 import memorist
+from memorist.web.access import Keeper
 from memorist.web.connections import HEADER_SECONDS, MAX_CONNECTIONS
 from memorist.web.events import MAX_LISTENERS
 from patience import LONGEST
@@ -224,3 +226,45 @@ def test_streams_of_events_end_with_the_server(path: Path) -> None:
         server.process.terminate()
         assert server.process.wait(LONGEST) is not None
         assert ended.wait(LONGEST)
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "multipart/form-data",
+        "multipart/form-data; boundary=",
+        'multipart/form-data; boundary=""',
+        "multipart/form-data; x",
+        f"multipart/form-data; boundary={'x' * 5000}",
+        "multipart/form-data; boundary=\xe4",
+    ],
+)
+def test_an_upload_without_a_boundary_is_refused(attacked: WebServer, content_type: str) -> None:
+    status, _, body = ask(attacked, "POST", "/api/v1/import", b"--x\r\n\r\n--x--\r\n", Content_Type=content_type)
+
+    assert (status, json.loads(body)["type"]) == (400, "urn:memorist:problem:not-multipart")
+    assert_well(attacked)
+
+
+@pytest.mark.parametrize("levels", [65, 80, 500, 990, 5000, 100_000])
+def test_deep_json_is_refused_and_poisons_nothing(attacked: WebServer, levels: int) -> None:
+    """By whatever token it comes: nothing is stored, and the owner reads on."""
+    deep = '{"a":' * levels + "1" + "}" * levels
+    token = Keeper(TOKEN).issue_token(project="poison")
+    for method, path, body in (
+        ("POST", "memories", f'{{"content": "a poison pill", "metadata": {deep}}}'),
+        ("POST", "search", f'{{"query": "x", "metadata": {deep}}}'),
+        ("POST", "search", f'{{"query": "x", "options": {deep}}}'),
+        ("POST", "memories:count", deep),
+    ):
+        status, _, answer = ask(attacked, method, f"/api/v1/{path}", body.encode(), token)
+        assert status in (400, 422), (method, path, status, answer)
+    for body in (f'{{"items": [{{"content": "a poison pill", "metadata": {deep}}}]}}', f'{{"boosts": {deep}}}'):
+        path = "/api/v1/lenses/x" if "boosts" in body else "/api/v1/memories:batch"
+        assert ask(attacked, "PUT" if "boosts" in body else "POST", path, body.encode())[0] in (400, 422)
+    if levels < 1000:
+        assert ask(attacked, "GET", f"/api/v1/memories?metadata={quote(deep)}", token=token)[0] in (400, 422)
+    with memorist.connect(attacked.url, token=TOKEN) as remote:
+        assert remote.count(project="poison") == 0
+        assert remote.lenses() == []
+    assert_well(attacked)

@@ -457,9 +457,9 @@ export interface StatsAnswer {
   recalls_lost: number;
 }
 
-/** Counts of everything in a store. */
+/** Counts of everything in a store. A token of one namespace is not told the path and size of the whole database. */
 export interface Stats {
-  path: string;
+  path: string | null;
   namespace: string;
   memories: number;
   deleted: number;
@@ -468,7 +468,7 @@ export interface Stats {
   pending: number;
   model: string | null;
   models: Record<string, number>;
-  size_bytes: number;
+  size_bytes: number | null;
   schema: string;
   database: string;
   superseded: number;
@@ -893,7 +893,7 @@ export class MemoristClient {
     return this.#json<ChunkPage>("GET", `/documents/${encodeURIComponent(id)}/chunks`, { query });
   }
 
-  /** Return an indexed file by its path on the server's machine. */
+  /** Return an indexed file by its path, as the list of files has it. */
   async findDocument(query: { path: string }): Promise<Document> {
     return this.#json<Document>("GET", `/document`, { query });
   }

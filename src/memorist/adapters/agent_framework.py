@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from memorist.adapters.session_items import SessionItem, SessionItems, find_texts
+from memorist.adapters.session_items import SessionItem, SessionItems, copy_item, find_texts
 from memorist.engine import Memorist
 from memorist.errors import MissingExtra
 
@@ -115,7 +115,7 @@ class MemoristContextProvider(ContextProvider):
 
 
 def _to_item(message: Message) -> SessionItem:
-    item: dict[str, Any] = json.loads(message.to_json())
+    item = copy_item(json.loads(message.to_json()))
     contents = [content for content in item["contents"] if content["type"] in _CONTENT_TYPES]
     return SessionItem(item["role"], "\n".join(find_texts(contents, _TEXT_KEYS)), item)
 

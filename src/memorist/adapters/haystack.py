@@ -15,6 +15,7 @@ from memorist.adapters.documents import ProjectDocuments
 from memorist.adapters.exact_pages import list_exact, search_exact
 from memorist.engine import Memorist, open_memory
 from memorist.errors import AlreadyExists, InvalidInput, MissingExtra
+from memorist.nesting import refuse_excess
 from memorist.records import Hit, Memory
 
 try:
@@ -235,6 +236,7 @@ def _split_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def _as_json(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of what JSON knows; times become text, which filters compare as times."""
+    refuse_excess(value, "meta")
     try:
         copied: dict[str, Any] = json.loads(json.dumps(value, default=_encode))
     except (TypeError, ValueError) as exc:

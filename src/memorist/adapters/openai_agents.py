@@ -6,10 +6,9 @@ with `redact=True`. Every call runs in a thread, so the event loop is not blocke
 """
 
 import asyncio
-import json
 from typing import Any
 
-from memorist.adapters.session_items import SessionItem, SessionItems, find_texts
+from memorist.adapters.session_items import SessionItem, SessionItems, copy_item, find_texts
 from memorist.engine import Memorist
 from memorist.errors import MissingExtra
 
@@ -85,7 +84,7 @@ def memory_search_tool(memory: Memorist, *, project: str | None = None, budget: 
 
 
 def _to_item(item: TResponseInputItem) -> SessionItem:
-    plain: dict[str, Any] = json.loads(json.dumps(item))  # a copy: the SDK goes on using its own
+    plain = copy_item(item)
     kind = str(plain.get("type") or "message")
     role = str(plain.get("role") or ("tool" if kind.endswith("_output") else "assistant"))
     return SessionItem(role, "\n".join(find_texts(plain, _TEXT_KEYS)) or kind, plain)

@@ -15,6 +15,7 @@ from typing import Any
 from memorist.adapters.documents import quote_project
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
+from memorist.nesting import refuse_excess
 from memorist.records import TURN, Memory, new_id
 from memorist.validation import MAX_SESSION_ID
 
@@ -126,6 +127,13 @@ def add_turns(
         for turn in turns
         if turn["id"] not in forgotten
     )
+
+
+def copy_item(item: object) -> dict[str, Any]:
+    """Return a copy of an item as JSON has it: the framework goes on using its own."""
+    refuse_excess(item, "the item")
+    copied: dict[str, Any] = json.loads(json.dumps(item))
+    return copied
 
 
 def find_texts(value: object, keys: Sequence[str]) -> Iterator[str]:

@@ -81,22 +81,28 @@ def token_command(
     """
     Print a token for a program that uses the HTTP API.
 
-    It is valid as long as the setting http_token, or your own key file, stays the same.
+    It is for one namespace: the one that --namespace or a setting names, or else that of the server it is used on. It
+    is valid as long as the setting http_token, or your own key file, stays the same.
 
     \b
     Example:
         memorist token
         memorist token --read-only --only-project api --days 30
+        memorist --namespace team token --read-only
     """
     from memorist.validation import name, namespace
     from memorist.web.access import Keeper
 
+    loaded = context.loaded
+    if only_namespace and loaded.origins.get("namespace") == "argument" and only_namespace != loaded.settings.namespace:
+        raise click.UsageError(f"--namespace names {loaded.settings.namespace!r} and --only-namespace another one")
+    chosen = only_namespace or (loaded.settings.namespace if "namespace" in loaded.origins else None)
     keeper = Keeper(_find_secret(context))
     click.echo(
         keeper.issue_token(
             read_only=read_only,
             project=name(only_project, "project"),
-            namespace=None if only_namespace is None else namespace(only_namespace),
+            namespace=None if chosen is None else namespace(chosen),
             seconds=None if days is None else days * 86_400,
         )
     )

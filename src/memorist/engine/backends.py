@@ -22,7 +22,9 @@ def open_backend(
         return _open_server(target, namespace, read_only=read_only, busy_timeout=busy_timeout)
     from memorist.store.sqlite.backend import SqliteBackend
 
-    return SqliteBackend(target, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
+    return SqliteBackend(
+        target, namespace=namespace, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous
+    )
 
 
 def open_empty(target: str) -> Backend:

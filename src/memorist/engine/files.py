@@ -5,7 +5,7 @@ import os
 import posixpath
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -81,7 +81,11 @@ class Documents:
         return self._store.list_documents(validation.name(project, "project"), limit, after)
 
     def get(self, path: str | Path) -> Document:
-        document, known = self._store.get(os.path.realpath(validation.path(path))), self._store.load_indexed_files()
+        return self.get_stored(os.path.realpath(validation.path(path)))
+
+    def get_stored(self, path: str) -> Document:
+        """Return a file by the path that it is stored under, without a look at the file system."""
+        document, known = self._store.get(path), self._store.load_indexed_files()
         resolver = _LinkResolver.of(known.values())
         links, linked_from = [], dict[str, None]()
         for source, line, target, text in self._store.list_links():
@@ -94,7 +98,10 @@ class Documents:
 
     def remove(self, path: str | Path) -> int:
         named = validation.path(path)
-        roots = {named.absolute(), Path(os.path.realpath(named))}  # of a link, where it leads, too
+        return self.remove_stored({named.absolute(), Path(os.path.realpath(named))})  # of a link, where it leads, too
+
+    def remove_stored(self, roots: Set[Path]) -> int:
+        """Remove what is stored under these paths, without a look at the file system."""
         known = self._store.load_indexed_files()
         keys = [file.key for name, file in known.items() if roots & {Path(name), *Path(name).parents}]
         return self._store.remove(keys)

@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from memorist import validation
@@ -72,7 +73,15 @@ class Inspection:
         return DocumentPage(tuple(found[:count]), _next_cursor(found, count, lambda document: document.path))
 
     def document(self, id: str) -> Document:
-        return self._memory.document(self._store.inspection.find_document_path(id))
+        return self.find_document(self._store.inspection.find_document_path(id))
+
+    def find_document(self, path: str) -> Document:
+        """Return an indexed file by its path, which is taken as it is written: it may come from another machine."""
+        return self._memory._documents.get_stored(validation.clean(path))
+
+    def unindex(self, path: str) -> int:
+        """Remove a file, or all files of a folder, by its path as it is written."""
+        return self._memory._documents.remove_stored({Path(path)})
 
     def list_chunks(self, document: str, limit: int, cursor: str | None) -> ChunkPage:
         """Return the chunks of an indexed file, in its order."""
@@ -168,6 +177,10 @@ class Inspection:
     def forget(self, id: str, hard: bool, check: Check | None) -> None:
         """Forget a memory, unless `check` raises for what it is by then; nobody else writes in between."""
         self._memory._writer.forget(id, hard=hard, check=check)
+
+    def purge(self, before: TimeLike | None, *, copies: bool) -> int:
+        """Erase forgotten memories for good; `copies` of the whole file may have to stay, as others may need them."""
+        return self._memory._writer.purge(before, copies=copies)
 
     # What any process has written
 

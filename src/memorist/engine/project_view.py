@@ -1,5 +1,6 @@
 """A view of one project that refuses access to any other."""
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,8 @@ from memorist.errors import InvalidInput, NotFound
 from memorist.records import Memories, Memory, Page, Results, SessionRef, Timeline
 from memorist.store.records import Check
 
+_DIGEST_CHARACTERS = 16
+
 
 class ProjectView:
     """
@@ -17,7 +20,8 @@ class ProjectView:
 
     No other project can be named, ids of memories elsewhere are not found, and no answer depends on what is in other
     projects: scores, counts and the meaning of a part of an id are those of this project, a successor elsewhere is left
-    out, and no spelling is suggested.
+    out, and no spelling is suggested. An id that a caller chooses is a name within this project: the memory gets a
+    longer one, because another project may use the same.
     """
 
     def __init__(self, memory: Memorist, project: str) -> None:
@@ -28,7 +32,7 @@ class ProjectView:
     def search(self, query: str, **options: Any) -> Results:
         found = self._memory.search(query, **self._search_options(options))
         hidden = {name: count for name, count in found.hidden.items() if name != "project"}
-        memories = self._restrict([hit.memory for hit in found])
+        memories = self._restrict([hit.memory for hit in found], options.get("as_of"))
         hits = tuple(replace(hit, memory=memory) for hit, memory in zip(found, memories, strict=True))
         return replace(found, hits=hits, hidden=hidden)
 
@@ -43,11 +47,11 @@ class ProjectView:
         found = self._memory.get(own, as_of=as_of)
         inside = [memory for memory in found if memory.project == self.project]
         missing += [id for id in own if id not in {memory.id for memory in inside}]
-        return Memories(self._restrict(inside), tuple(missing))
+        return Memories(self._restrict(inside, as_of), tuple(missing))
 
     def list(self, **options: Any) -> Page:
         page = self._memory.list(**self._search_options(options))
-        return replace(page, memories=self._restrict(page.memories))
+        return replace(page, memories=self._restrict(page.memories, options.get("as_of")))
 
     def count(self, **options: Any) -> int:
         return self._memory.count(**self._search_options(options))
@@ -58,7 +62,7 @@ class ProjectView:
         sessions = tuple(session for session in found.sessions if session.project == self.project)
         # The anchor may have been in another project at the time asked about.
         inside = [memory for memory in found.memories if memory.project == self.project]
-        return replace(found, memories=self._restrict(inside), sessions=sessions)
+        return replace(found, memories=self._restrict(inside, options.get("as_of")), sessions=sessions)
 
     def facets(self, query: str | None = None, **options: Any) -> Mapping[str, Mapping[str, int]]:
         return self._memory.facets(query, **self._search_options(options))
@@ -67,7 +71,8 @@ class ProjectView:
         return self._memory.context(message, **self._search_options(options))
 
     def add(self, content: str, **fields: Any) -> Memory:
-        return self._restrict_one(self._memory.add(content, **self._options(fields)))
+        named = {} if fields.get("id") is None else {"id": self._choose_id(fields["id"])}
+        return self._restrict([self._memory.add(content, **self._options(fields | named))])[0]
 
     def update(self, id: str, /, **changes: Any) -> Memory:
         return self.update_if(id, changes, None)
@@ -78,10 +83,10 @@ class ProjectView:
         fields = self._resolve_sessions(dict(changes))
         session = fields.pop("session", None)
         writer, whole = self._memory._writer, self._resolve_id(id)
-        return self._restrict_one(writer.update(whole, session, fields, self._within(check)))
+        return self._restrict([writer.update(whole, session, fields, self._within(check))])[0]
 
     def supersede(self, old: str, new: str, **options: Any) -> Memory:
-        return self._restrict_one(self._memory.supersede(self._resolve_id(old), self._resolve_id(new), **options))
+        return self._restrict([self._memory.supersede(self._resolve_id(old), self._resolve_id(new), **options)])[0]
 
     def forget(self, id: str, *, hard: bool = False, check: Check | None = None) -> None:
         """Forget a memory, unless `check` raises for what this project sees of it by then."""
@@ -117,10 +122,23 @@ class ProjectView:
 
     def _resolve_id(self, id: str) -> str:
         """Return the whole id of a memory of this project; all others are not found."""
-        memory = self._store.find_in_project(validation.id_or_part(id), self.project)
-        if memory is None:
+        wanted = validation.id_or_part(id)
+        found = self._store.find_in_project(wanted, self.project)
+        if found is None or found.id != wanted:  # a whole name means more than a part of an id
+            found = self._store.find_in_project(self._name_within(wanted), self.project) or found
+        if found is None:
             raise NotFound(f"no memory of project {self.project!r} has the id {id!r}")
-        return memory.id
+        return found.id
+
+    def _choose_id(self, id: object) -> str:
+        """Return the id of a memory that a caller adds under a name: that of this project's memory which has it."""
+        name = validation.memory_id(id)
+        return name if self._store.has_id(name, self.project) else self._name_within(name)
+
+    def _name_within(self, name: str) -> str:
+        """Return the id for a name in this project; no other project has it, whatever names its callers choose."""
+        digest = hashlib.sha256(f"{self.project}\0{name}".encode()).hexdigest()[:_DIGEST_CHARACTERS]
+        return f"{name[: validation.MAX_ID_CHARACTERS - _DIGEST_CHARACTERS - 1]}~{digest}"
 
     def _within(self, check: Check | None) -> Check:
         """Return a check that a memory is still of this project, and then of what is seen of it here."""
@@ -133,11 +151,18 @@ class ProjectView:
 
         return check_within
 
-    def _restrict(self, memories: Iterable[Memory]) -> tuple[Memory, ...]:
-        return tuple(map(self._restrict_one, memories))
+    def _restrict(self, memories: Iterable[Memory], as_of: validation.TimeLike | None = None) -> tuple[Memory, ...]:
+        """Remove from memories what they tell about other projects."""
+        inside = [self._restrict_one(memory) for memory in memories]
+        linked = [memory.id for memory in inside if memory.related_count]
+        counts = self._store.links.count_within(linked, self.project, validation.as_of(as_of)) if linked else {}
+        return tuple(
+            replace(memory, related_count=counts.get(memory.id, 0)) if memory.related_count else memory
+            for memory in inside
+        )
 
     def _restrict_one(self, memory: Memory) -> Memory:
-        """Remove from a memory what it tells about other projects. Reads nothing: a check does so while it writes."""
+        """Remove what can be removed from a memory without reading more: a check may not read while it writes."""
         successor = memory.superseded_by
         return replace(
             memory,

@@ -195,12 +195,17 @@ class Resources:
     def find_lens(self, name: object) -> Lens:
         """Return a lens by its name; NotFound lists those there are."""
         wanted, known = validation.required_name(name, "lens"), self.store.lenses.load_all()
-        if wanted not in known and self.wall.walled:
+        if self.wall.walled and not (wanted in known and self._is_within_wall(known[wanted])):
             raise NotFound(f"there is no lens {wanted!r}")  # the names of others may tell of other projects
         if wanted not in known:
             there_are = f"there are: {', '.join(known)}" if known else "none is set yet: `memorist lens set` makes one"
             raise NotFound(f"there is no lens {wanted!r}; {there_are}")
         return Lens(wanted, **known[wanted])
+
+    def _is_within_wall(self, lens: Mapping[str, Any]) -> bool:
+        """Return whether a lens is for every project, or for one that the caller may know of."""
+        projects = lens["filters"].get("project") or self.wall.project
+        return not set(self.wall.project).isdisjoint([projects] if isinstance(projects, str) else projects)
 
     def find_memory(self, id: object, as_of: datetime | None) -> Memory:
         """Return a memory, now or as it was; NotFound where there was none."""

@@ -138,9 +138,9 @@ class Writer:
         self._resources.vectorizer.expect_backlog()
         return self._resources.present(self._store.restore(validation.id_or_part(id)))
 
-    def purge(self, before: TimeLike | None) -> int:
+    def purge(self, before: TimeLike | None, *, copies: bool = True) -> int:
         self._resources.recorder.trim()
-        return self._store.purge(validation.moment_or_none(before, "before"))
+        return self._store.purge(validation.moment_or_none(before, "before"), copies=copies)
 
     def add_fact(self, id: str, fields: Mapping[str, Any]) -> Fact:
         draft = self._resources.redaction.redact_fact(validation.fact(fields))

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from memorist import validation
 from memorist.errors import InvalidInput
+from memorist.nesting import MAX_LEVELS, find_excess
 from memorist.records import SECTORS, TIERS, Lens
 from memorist.store.export import FORMAT, RECORDS, ExportRecord, RecordList, Shape, is_unit_vector
 
@@ -229,9 +230,11 @@ def _whole_number(value: Any) -> int:
     return validation.whole_number(value, "it", -(2**63), 2**63 - 1)
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _object(value: Any, levels: int = MAX_LEVELS) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("it must be an object")
+    if excess := find_excess(value, levels):
+        raise ValueError(excess)
     if value:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # raises for what cannot be stored
     return value
@@ -252,13 +255,13 @@ _SNAPSHOT_SHAPE: Shape = {
 
 def _snapshot(value: Any) -> dict[str, Any]:
     """Check an earlier version of a memory, which is stored as it is."""
-    _check_fields(_object(value), _SNAPSHOT_SHAPE, "it")
-    return _object(value)
+    _check_fields(_object(value, MAX_LEVELS + 1), _SNAPSHOT_SHAPE, "it")
+    return dict(value)
 
 
 def _lens_definition(value: Any) -> dict[str, Any]:
-    Lens("lens", **_object(value))
-    return _object(value)
+    Lens("lens", **_object(value, MAX_LEVELS + 1))
+    return dict(value)
 
 
 def _bytes(value: Any) -> bytes:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from memorist.nesting import refuse_excess
 from memorist.records import FactDraft, MemoryDraft
 from memorist.redact import redact
 
@@ -39,6 +40,7 @@ class Redaction:
 
     def redact_value(self, value: Any) -> tuple[Any, RedactionReport]:
         """Return a JSON value without the secrets in its texts and keys, and a report of them."""
+        refuse_excess(value, "the value")
         report: RedactionReport = []
         return self._redact_value(value, "", report) if self.on else value, report
 

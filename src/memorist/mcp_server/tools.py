@@ -12,6 +12,7 @@ from typing import Any
 from mcp_types import Tool, ToolAnnotations
 
 from memorist import schemas
+from memorist.nesting import refuse_excess
 from memorist.records import DETAILS, IF_EXISTS, SECTORS
 from memorist.schemas import Schema, list_schema, object_schema, validate_object
 from memorist.validation import MAX_QUERY_CHARACTERS
@@ -111,6 +112,7 @@ _ANSWER_SCHEMAS: Mapping[str, Schema] = {
 
 def validate_arguments(tool: str, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call without nulls, which many clients send for what they do not use."""
+    refuse_excess(arguments, f"the call of {tool}")
     given = {name: value for name, value in arguments.items() if value is not None or name not in schema["properties"]}
     return validate_object(tool, {**schema, "additionalProperties": False}, given)
 

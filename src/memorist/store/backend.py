@@ -79,8 +79,8 @@ class Backend(Protocol):
         """Remove what indexes keep of deleted memories."""
         ...
 
-    def wipe(self) -> None:
-        """Remove every trace of deleted memories from the disk, as far as it is in our hands."""
+    def wipe(self, *, copies: bool) -> None:
+        """Remove every trace of deleted memories from the disk, as far as it is in our hands; copies, if so asked."""
         ...
 
     def measure_size(self) -> int:

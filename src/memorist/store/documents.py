@@ -31,6 +31,11 @@ def chunk_namespace(namespace: str) -> str:
     return namespace + CHUNK_SUFFIX
 
 
+def namespace_beside(namespace: str) -> str:
+    """Return the namespace of a namespace's files, and that of its memories for the one of its files."""
+    return namespace.removesuffix(CHUNK_SUFFIX) if namespace.endswith(CHUNK_SUFFIX) else chunk_namespace(namespace)
+
+
 class DocumentStore(StorePart):
     """The files of one namespace; `chunks` is the store in which their chunks are found."""
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from memorist.nesting import MAX_LEVELS, cut_levels
 from memorist.records import FILE, TURN
 from memorist.store.database import Connection, Database, Row
 from memorist.store.documents import chunk_namespace
@@ -352,8 +353,11 @@ def _find_damage(kind: str, stored: Any) -> str | None:
     if kind == "vector" and not is_unit_vector(stored):
         return "is not of unit length"
     if kind in JSON_KINDS:
+        read = cut_levels(stored, _LEVELS[kind])
+        if read != stored:
+            return f"is nested more than {_LEVELS[kind]} levels deep; what is deeper was left out"
         try:
-            if isinstance(json.loads(stored), list if kind == "texts" else dict):
+            if isinstance(json.loads(read), list if kind == "texts" else dict):
                 return None
         except ValueError:
             pass
@@ -371,7 +375,7 @@ def is_unit_vector(stored: bytes) -> bool:
 
 def _read_object(text: str) -> dict[str, Any]:
     """Return the object that a text is in JSON; raise ValueError if it is damaged."""
-    found = json.loads(text)
+    found = json.loads(cut_levels(text, MAX_LEVELS + 1))
     if not isinstance(found, dict):
         raise ValueError("it is not an object")
     return found
@@ -386,7 +390,8 @@ def _encode_bytes(stored: bytes) -> str:
     return b64encode(stored).decode("ascii")
 
 
-JSON_KINDS = ("texts", "object", "lens", "snapshot")
+_LEVELS = {"texts": MAX_LEVELS, "object": MAX_LEVELS, "lens": MAX_LEVELS + 1, "snapshot": MAX_LEVELS + 1}
+JSON_KINDS = tuple(_LEVELS)
 _FROM_COLUMN: Mapping[str, Callable[[Any], Any]] = {
     "time": _format_time,
     "flag": bool,

@@ -27,16 +27,27 @@ _LOGS: Mapping[str, tuple[str, str, str]] = {
     "feedback": ("feedback", "m.id", _OF_MEMORY.format("feedback")),
 }
 KINDS = tuple(_LOGS)
+_COUNT_CHANGE = """
+    insert into namespace_changes(namespace, changes) values (:namespace, 1)
+    on conflict @unique(namespace) do update set changes = namespace_changes.changes + 1
+"""
 
 Positions = Mapping[str, int]
+
+
+def count_change(connection: Connection, namespace: str) -> None:
+    """Count a transaction that has written to a namespace, at its end."""
+    connection.execute(_COUNT_CHANGE, {"namespace": namespace})
 
 
 class FeedStore(StorePart):
     """The feed of one namespace."""
 
     def read_mark(self) -> str:
-        """Return a mark that changes with everything that is written; cheap enough to ask for every moment."""
-        return self._pool.read_mark()
+        """Return a mark that changes with all that is written to this namespace; cheap enough to ask every moment."""
+        with self._pool.reading() as connection:
+            sql = "select changes from namespace_changes where namespace = ?"
+            return str(connection.fetch_value(sql, (self.namespace,)) or 0)
 
     def read_positions(self, after: Positions | None = None) -> dict[str, int]:
         """

@@ -85,9 +85,10 @@ class KeywordSearch:
     is_narrow: bool = False  # the filter lets so few memories through that they are the guard
     is_unrestricted: bool = False  # no filter and no other namespace: every row of the index may be found
     shares_index: bool = False  # there are other namespaces in the index
+    has_strangers: bool = False  # some of them are not that of this namespace's own files
     hidden_rows: str | None = None  # a query for rows that must not be found
     walled: bool = False  # only the project `:project` counts
-    mean_length: float | None = None  # of that project's memories, in tokens
+    mean_length: float | None = None  # of that project's or namespace's memories, in tokens
     rows: int = 0
     counts: dict[Atom, int] = field(default_factory=dict)  # the number of rows with each atom
     word_weights: dict[Atom, float] = field(default_factory=dict)  # by inverse document frequency

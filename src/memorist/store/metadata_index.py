@@ -25,12 +25,6 @@ _FIRST_ROUNDED = 2**53  # from which on not every whole number is one in the ind
 _ENDS = {"<": "<=", "<=": "<=", ">": ">=", ">=": ">="}
 
 _COLUMNS = "field, kind, text, number, rid"
-_WRONG_ROWS = f"""
-    select count(*) from (
-        select * from (select {_COLUMNS} from @fields v except select {_COLUMNS} from memory_fields) missing
-        union all
-        select * from (select {_COLUMNS} from memory_fields except select {_COLUMNS} from @fields v) extra) wrong
-"""
 
 
 class MetadataIndex:
@@ -207,14 +201,23 @@ class _Tests(FieldTests):
         return f"exists ({found} and f.rid = m.rid)" if self._one_by_one else f"@among(m.rid, {found})"
 
 
-def find_wrong_fields(connection: Connection) -> Iterator[str]:
-    if count := connection.fetch_value(_WRONG_ROWS):
+def find_wrong_fields(connection: Connection, where: str, values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a problem of the index of fields, in rows that a condition on their `rid` chooses."""
+    right = f"select {_COLUMNS} from @fields v where {where}"
+    stored = f"select {_COLUMNS} from memory_fields where {where}"
+    sql = f"""
+        select count(*) from (
+            select * from ({right} except {stored}) missing
+            union all
+            select * from ({stored} except {right}) extra) wrong
+    """
+    if count := connection.fetch_value(sql, values):
         yield f"metadata: {count} entries of the index of fields are missing or wrong"
 
 
-def rebuild_fields(connection: Connection) -> None:
-    connection.execute("delete from memory_fields")
-    connection.execute(f"{_INSERT} where true on conflict do nothing")
+def rebuild_fields(connection: Connection, where: str, values: Mapping[str, Any]) -> None:
+    connection.execute(f"delete from memory_fields where {where}", values)
+    connection.execute(f"{_INSERT} where {where} on conflict do nothing", values)
 
 
 _INSERT = f"insert into memory_fields({_COLUMNS}) select {_COLUMNS} from @fields v"

@@ -101,6 +101,28 @@ class LinkStore(StorePart):
             memories = read_memories(connection, [row[1:] for row in rows], moment)
         return [_to_related(full_id, row[0], memory) for row, memory in zip(rows, memories, strict=True)]
 
+    def count_within(self, ids: Sequence[str], project: str, as_of: datetime | None) -> dict[str, int]:
+        """Count the links of memories with live ones of a project, as `related_count` does with all."""
+        past = as_of is not None
+        link = f"""
+            select a.id, r.{{other}} as other
+            from memories a @then relations r on r.{{own}} = a.rid
+            where a.namespace = :namespace and a.id in @texts(:ids)
+              and r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}
+        """
+        sql = f"""
+            select l.id, count(*)
+            from ({link.format(own="source", other="target")} union all
+                {link.format(own="target", other="source")}) l
+            @then {memories_table(past=past)} on m.rid = l.other
+            where m.project = :project and m.deleted_at is null and m.valid_until is null
+              and {is_unexpired("m", past=past)}
+            group by l.id
+        """
+        values = {"namespace": self.namespace, "ids": json.dumps(ids), "project": project}
+        with self._pool.reading() as connection:
+            return dict(connection.fetch(sql, values | {"as_of": to_micros(as_of) if as_of else None}))
+
     def list_superseded(self, id: str) -> list[Memory]:
         """Return the live memories that this one supersedes directly."""
         with self._pool.reading() as connection:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorist.errors import Ambiguous, Hint, NotFound
+from memorist.nesting import MAX_LEVELS, cut_levels
 from memorist.records import SUPERSEDES, Fact, Filter, Memory, Row, SessionRef, Successor
 from memorist.store.database import Connection, Database
 from memorist.store.filters import (
@@ -329,10 +330,10 @@ def _decode_role(metadata: str) -> str | None:
     return role[1] if role else None
 
 
-def decode_json(text: str, empty: Any) -> Any:
-    """Return what a text says in JSON; nothing where it is damaged, which a check reports."""
+def decode_json(text: str, empty: Any, levels: int = MAX_LEVELS) -> Any:
+    """Return what a text says in JSON, to a depth; nothing where it is damaged, which a check reports."""
     try:
-        found = json.loads(text)
+        found = json.loads(cut_levels(text, levels))
     except ValueError:
         return empty
     return found if isinstance(found, type(empty)) else empty
@@ -453,7 +454,7 @@ class StorePart:
         values |= {"project": project, "ending": id[-MIN_ID_LENGTH:]}
         rows = connection.fetch(f"{select} and m.id = :id", values)
         # A whole id stands for no other memory, even if the one that has it is forgotten or did not exist yet.
-        if not rows and _UUID_PART.fullmatch(id) and not _is_whole_id(connection, values):
+        if not rows and _UUID_PART.fullmatch(id) and not is_whole_id(connection, values):
             rows = connection.fetch(
                 f"""
                 {select} and m.id >= :id and m.id < :end and {_IS_UUID}
@@ -469,7 +470,8 @@ class StorePart:
         return rows[0] if rows else None
 
 
-def _is_whole_id(connection: Connection, values: dict[str, Any]) -> bool:
+def is_whole_id(connection: Connection, values: Mapping[str, Any]) -> bool:
+    """Return whether a memory, live or forgotten, has exactly this id; of a project, if one is given."""
     sql = """
         select 1 from memories
         where namespace = :namespace and id = :id and (cast(:project as text) is null or project = :project)

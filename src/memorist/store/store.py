@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorist.errors import AlreadyExists, InvalidInput
+from memorist.nesting import MAX_LEVELS
 from memorist.records import (
     FILE,
     NO_FILTER,
@@ -30,6 +31,7 @@ from memorist.records import (
 from memorist.reports import CheckReport, Stats
 from memorist.store.backend import Backend
 from memorist.store.counts import count_facets, count_filtered_out
+from memorist.store.cursors import cursor_after, find_cursor
 from memorist.store.database import Conflict, Connection
 from memorist.store.documents import AgentFileStore, DocumentStore, chunk_namespace
 from memorist.store.erasure import erase_memories
@@ -75,6 +77,7 @@ from memorist.store.rows import (
     KeyedMemory,
     StorePart,
     decode_json,
+    is_whole_id,
     load_memory,
     memories_table,
     memory_columns,
@@ -389,8 +392,12 @@ class Store(StorePart):
                 connection.execute(sql, {"now": to_micros(now), "keys": as_json(keys)})
         return len(keys)
 
-    def purge(self, before: datetime | None) -> int:
-        """Erase the memories forgotten before a time, or all of them, and wipe their remains from the file."""
+    def purge(self, before: datetime | None, *, copies: bool = True) -> int:
+        """
+        Erase the memories forgotten before a time, or all of them, and wipe their remains from the file.
+
+        The `copies` beside it hold all of its namespaces; they are removed, unless they are to stay.
+        """
         with self._pool.writing() as connection:
             forgotten = connection.fetch(
                 """
@@ -404,7 +411,7 @@ class Store(StorePart):
             while self._sweep(connection):
                 pass
             self._backend.purge(connection)
-        self._backend.wipe()
+        self._backend.wipe(copies=copies)
         return len(forgotten)
 
     # Reading
@@ -448,17 +455,20 @@ class Store(StorePart):
             found = self._find_memory(connection, id, project=project)
         return found[1] if found else None
 
+    def has_id(self, id: str, project: str) -> bool:
+        """Return whether a memory of a project, live or forgotten, has exactly this id."""
+        with self._pool.reading() as connection:
+            return is_whole_id(connection, {"namespace": self.namespace, "id": id, "project": project})
+
     def list_page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page:
-        where, values = "", {"limit": limit + 1}
+        where, values = "", dict[str, Any](limit=limit + 1)
         if cursor is not None:
-            where = "and (m.created_at, m.rid) < (:cursor_time, :cursor_rid)"
-            values |= _parse_cursor(cursor)
+            with self._pool.reading() as connection:
+                where, place = find_cursor(connection, self.namespace, cursor, filter)
+            values |= place
         found = self._select_by_time(filter, where, values, "desc", deleted=deleted)
-        next_cursor = None
-        if len(found) > limit:
-            rid, last = found[limit - 1]
-            next_cursor = f"{to_micros(last.created_at)}:{rid}"
-        return Page(tuple(memory for _, memory in found[:limit]), next_cursor)
+        page = tuple(memory for _, memory in found[:limit])
+        return Page(page, cursor_after(page[-1]) if len(found) > limit else None)
 
     def list_around(self, id: str, filter: Filter, *, before: int, after: int) -> list[Memory]:
         """Return one memory and those nearest in time on both sides of it, oldest first."""
@@ -529,7 +539,9 @@ class Store(StorePart):
             )
         return [
             Version(old["content"], old["title"], tuple(old["tags"]), from_micros(replaced_at))
-            for old, replaced_at in ((decode_json(snapshot, {}), replaced_at) for snapshot, replaced_at in rows)
+            for old, replaced_at in (
+                (decode_json(snapshot, {}, MAX_LEVELS + 1), replaced_at) for snapshot, replaced_at in rows
+            )
             if {"content", "title", "tags"} <= old.keys()  # or it is damaged
         ]
 
@@ -679,13 +691,3 @@ def _moment_of(filter: Filter) -> int | None:
 
 def _has_expired(memory: Memory, now: datetime) -> bool:
     return memory.expires_at is not None and memory.expires_at <= now
-
-
-def _parse_cursor(cursor: str) -> dict[str, int]:
-    try:
-        time, rid = map(int, cursor.split(":"))
-        if max(abs(time), abs(rid)) < END_OF_TIME:
-            return {"cursor_time": time, "cursor_rid": rid}
-    except (ValueError, AttributeError):
-        pass
-    raise InvalidInput(f"{cursor!r} is not a cursor; use the one that the previous page gave")

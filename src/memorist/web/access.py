@@ -1,9 +1,9 @@
 """
 Access: bearer tokens for programs, a cookie for the page, and the names that the server may be called by.
 
-Everything is derived from one secret, the setting `http_token` or a key file of the user. A token for less (read-only,
-one project, one namespace) and the cookie are signed statements, so the server stores neither, and both outlive it. Of
-cookies, it lists those that were ended by logging out.
+Everything is derived from one secret, the setting `http_token` or a key file of the user. A token for less (one
+namespace, one project, read-only) and the cookie are signed statements, so the server stores neither, and both outlive
+it. Of cookies, it lists those that were ended by logging out.
 """
 
 import base64
@@ -32,6 +32,8 @@ KEY_SECONDS = 600  # of a one-time key in a URL
 _MAX_KEYS = 100  # one-time keys that are valid at once
 _MAX_TOKEN_CHARACTERS = 4096
 _MAX_TIME_DIGITS = 12  # of seconds since 1970
+_SEALED_BYTES = 160  # eight numbers of up to 19 digits
+_TAG_BYTES = 16
 _SIGNED = "mt1."  # the first characters of a signed token
 _KEY_FILE = "http.key"
 ENDED_FILE = "http.ended"
@@ -41,11 +43,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The rights of a caller; None stands for every project, and for any namespace."""
+    """
+    The rights of a caller.
+
+    Without a project, they hold for every project; without a namespace, for that of the server. Only the secret itself,
+    and the page's cookie, may choose `any_namespace`.
+    """
 
     read_only: bool = False
     project: str | None = None
     namespace: str | None = None
+    any_namespace: bool = False
     by_cookie: bool = False
 
 
@@ -69,7 +77,7 @@ class Keeper:
         if len(token) > _MAX_TOKEN_CHARACTERS:
             return None
         if hmac.compare_digest(_as_bytes(token), self._secret):
-            return Grant()
+            return Grant(any_namespace=True)
         statement = self._read(token, "token")
         if statement is None:
             return None
@@ -83,12 +91,12 @@ class Keeper:
         namespace: str | None = None,
         seconds: float | None = None,
     ) -> str:
-        """Return a signed token for less than everything."""
+        """Return a signed token for one namespace: the one it names, or that of the server."""
         return self._sign("token", seconds, read_only=read_only, project=project, namespace=namespace)
 
     def check_cookie(self, value: str) -> Grant | None:
         """Return what the cookie of the page grants, or None."""
-        return None if self._read_cookie(value) is None else Grant(by_cookie=True)
+        return None if self._read_cookie(value) is None else Grant(any_namespace=True, by_cookie=True)
 
     def end_cookie(self, value: str) -> None:
         """Let a cookie be valid no longer, if it is."""
@@ -111,6 +119,32 @@ class Keeper:
         """Return whether a one-time key is valid, which it is no longer afterwards."""
         until = self._one_time.pop(_digest(key[:_MAX_TOKEN_CHARACTERS]), None)
         return until is not None and until > time.monotonic()
+
+    def seal(self, text: str, namespace: str) -> str:
+        """
+        Return a text so that nobody but a server with this secret can read or change it, or use it elsewhere.
+
+        The same text is always the same, and no sealed text tells how long it is.
+        """
+        body = text.encode().ljust(_SEALED_BYTES)
+        tag = self._tag(body, namespace)
+        return _encode(tag + self._mask(tag, body))
+
+    def unseal(self, sealed: str, namespace: str) -> str | None:
+        """Return a text that was sealed for a namespace, or None."""
+        with suppress(binascii.Error, ValueError):
+            data = _decode(sealed)
+            tag, body = data[:_TAG_BYTES], self._mask(data[:_TAG_BYTES], data[_TAG_BYTES:])
+            if hmac.compare_digest(tag, self._tag(body, namespace)):
+                return body.decode().rstrip()
+        return None
+
+    def _tag(self, body: bytes, namespace: str) -> bytes:
+        return hmac.digest(self._key, b"\0".join((b"seal", _as_bytes(namespace), body)), "sha256")[:_TAG_BYTES]
+
+    def _mask(self, tag: bytes, body: bytes) -> bytes:
+        stream = hashlib.shake_256(b"mask" + self._key + tag).digest(len(body))
+        return bytes(a ^ b for a, b in zip(body, stream, strict=True))
 
     def _read_cookie(self, value: str) -> dict[str, Any] | None:
         cookie = self._read(value, "cookie") if len(value) <= _MAX_TOKEN_CHARACTERS else None

@@ -209,10 +209,9 @@ async def _authorise(state: _ServerState, request: Request, operation: Operation
         raise Refusal(
             403, "one-project", f"{operation.name} is not offered to a token of one project ({grant.project!r})"
         )
-    if grant.namespace is not None and operation.machine:
-        raise Refusal(
-            403, "one-namespace", f"{operation.name} is not offered to a token of one namespace ({grant.namespace!r})"
-        )
+    if operation.machine and not grant.any_namespace:
+        own = _own_namespace(state, grant)
+        raise Refusal(403, "one-namespace", f"{operation.name} is not offered to a token of one namespace ({own!r})")
     return grant
 
 
@@ -259,7 +258,7 @@ async def _has_token_in_body(state: _ServerState, request: Request) -> bool:
     """Return whether a person has typed the token, all of it: one for less opens no page."""
     operation = Operation("login", "POST", "/login", "", body={"token": {"type": "string"}}, required=("token",))
     _, fields = await read_body(operation, request, _MAX_LOGIN_BYTES)  # anybody may send one
-    return state.options.keeper.check_token(fields["token"]) == Grant()
+    return state.options.keeper.check_token(fields["token"]) == Grant(any_namespace=True)
 
 
 async def _logout(state: _ServerState, request: Request) -> Response:
@@ -296,12 +295,16 @@ def _endpoint(state: _ServerState, operation: Operation) -> Endpoint:
 
 def _choose_namespace(state: _ServerState, request: Request, grant: Grant) -> str:
     wanted = request.headers.get(_NAMESPACE)
-    own = grant.namespace or state.options.memories.namespace
+    own = _own_namespace(state, grant)
     if wanted is None or wanted == own:
         return own
-    if grant.namespace is not None:
-        raise Refusal(403, "one-namespace", f"this token is for the namespace {grant.namespace!r} alone")
+    if not grant.any_namespace:
+        raise Refusal(403, "one-namespace", f"this token is for the namespace {own!r} alone")
     return wanted
+
+
+def _own_namespace(state: _ServerState, grant: Grant) -> str:
+    return grant.namespace or state.options.memories.namespace
 
 
 async def _once(
@@ -348,7 +351,9 @@ def _call(
     check = _condition(operation, request)
     with state.options.memories.use(namespace) as memory:
         view = memory if grant.project is None else ProjectView(memory, grant.project)
-        context = CallContext(memory, view, access, settings, state.options.eval_cache, check)
+        context = CallContext(
+            memory, view, access, settings, state.options.eval_cache, check, owns_machine=grant.any_namespace
+        )
         answer = operation.call(context, **arguments)
     headers = {"Cache-Control": "no-store"} | ({"ETag": etag(answer)} if isinstance(answer, Memory) else {})
     content = {"items": encode(answer)} if isinstance(answer, list) else encode(answer)
@@ -451,7 +456,7 @@ async def _follow(state: _ServerState, request: Request, namespace: str) -> Resp
     joined: list[Subscription] = []
 
     def join() -> None:
-        joined.append(state.feeds.join(state.options.memories, namespace, position, loop))
+        joined.append(state.feeds.join(state.options.memories, namespace, position, loop, state.options.keeper))
 
     loop = asyncio.get_running_loop()
     try:

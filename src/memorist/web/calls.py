@@ -1,7 +1,7 @@
 """The calls behind the operations: each is one call of the engine with the arguments of a request."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from memorist.records import (
     Timeline,
     Version,
 )
-from memorist.reports import CheckReport
+from memorist.reports import FILE_PROBLEM, CheckReport
 from memorist.views import (
     ChunkPage,
     Comparison,
@@ -56,7 +56,7 @@ class CallContext:
     The memory a request is about, as far as its token reaches, and the conditions under which it may be changed.
 
     `view` is the memory, or the one project of it that a token is for. `check` raises if a memory is no longer what the
-    caller has seen.
+    caller has seen. Whoever does not own the machine is told nothing of the file, which holds other namespaces, too.
     """
 
     memory: Memorist
@@ -65,6 +65,7 @@ class CallContext:
     settings: SettingsAnswer
     eval_cache: Path  # where `memorist eval` saves its runs
     check: Callable[[Memory], object] | None = None
+    owns_machine: bool = True
     inspection: Inspection = field(init=False)
 
     def __post_init__(self) -> None:
@@ -160,7 +161,7 @@ def forget_many(context: CallContext, **arguments: Any) -> Count:
 
 
 def purge(context: CallContext, before: str | None = None) -> Count:
-    return Count(context.memory.purge(before=before))
+    return Count(context.inspection.purge(before, copies=context.owns_machine))
 
 
 def get_memory(context: CallContext, id: str, as_of: str | None = None) -> Memory:
@@ -376,11 +377,11 @@ def list_chunks(context: CallContext, id: str, limit: int = _PAGE, cursor: str |
 
 
 def find_document(context: CallContext, path: str) -> Document:
-    return context.memory.document(path)
+    return context.inspection.find_document(path)
 
 
 def unindex(context: CallContext, path: str) -> Count:
-    return Count(context.memory.unindex(path))
+    return Count(context.inspection.unindex(path))
 
 
 def list_files(context: CallContext, **arguments: Any) -> list[File]:
@@ -416,15 +417,32 @@ def import_sample(context: CallContext) -> ImportReport:
 
 
 def stats(context: CallContext) -> StatsAnswer:
-    return StatsAnswer(context.memory.stats(), context.memory.recalls_lost)
+    found = context.memory.stats()
+    if not context.owns_machine:
+        found = replace(found, path=None, size_bytes=None)
+    return StatsAnswer(found, context.memory.recalls_lost)
 
 
 def check(context: CallContext) -> CheckReport:
-    return context.memory.check()
+    return _report_check(context, repair=False)
 
 
 def repair(context: CallContext) -> CheckReport:
-    return context.memory.check(repair=True)
+    return _report_check(context, repair=True)
+
+
+def _report_check(context: CallContext, *, repair: bool) -> CheckReport:
+    report = context.memory.check(repair=repair)
+    if context.owns_machine:
+        return report
+    problems, repaired = map(_summarize_file_problems, (report.problems, report.repaired))
+    return replace(report, problems=problems, repaired=repaired)
+
+
+def _summarize_file_problems(problems: Sequence[str]) -> tuple[str, ...]:
+    """Return problems of a namespace as they are, and for all of the file that it is in, one line."""
+    summary = f"{FILE_PROBLEM} it is damaged; whoever runs the server can see where, with `memorist check`"
+    return tuple(dict.fromkeys(summary if one.startswith(FILE_PROBLEM) else one for one in problems))
 
 
 def list_models(context: CallContext) -> list[ModelInfo]:

@@ -52,8 +52,8 @@ def connect(url: str, *, token: str | None = None, namespace: str | None = None,
     """
     Connect to the memory that `memorist serve` offers at an address.
 
-    The `token` is printed by `memorist token`, or is the server's `http_token`. A `namespace` other than the server's
-    own can be chosen with a token for all of them. Nothing is sent before the first call.
+    The `token` is printed by `memorist token`, or is the server's `http_token`. A `namespace` other than that of
+    the token or the server can be chosen with the latter alone. Nothing is sent before the first call.
     """
     return Remote(Transport(url, token, namespace, timeout))
 

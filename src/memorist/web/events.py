@@ -6,10 +6,12 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from memorist.engine.inspection import Inspection
 from memorist.errors import InvalidInput, MemoristError
 from memorist.views import Change
+from memorist.web.access import Keeper
 from memorist.web.memories import OpenMemories
 from memorist.web.problems import Refusal
 
@@ -107,7 +109,12 @@ class Feeds:
         self._lock = threading.Lock()
 
     def join(
-        self, memories: OpenMemories, namespace: str, position: str | None, loop: asyncio.AbstractEventLoop
+        self,
+        memories: OpenMemories,
+        namespace: str,
+        position: str | None,
+        loop: asyncio.AbstractEventLoop,
+        keeper: Keeper,
     ) -> "Subscription":
         """Return a subscription to a namespace from now on, and to what came since a position. Needs a thread."""
         with ExitStack() as stack:
@@ -116,9 +123,12 @@ class Feeds:
             with self._lock:
                 feed = self._feeds.setdefault(namespace, Feed())
             listener: _Listener = (loop, asyncio.Queue())
-            missed = feed.join(inspection, listener, position)
+            # A position is made of keys of the whole database, which would tell how much other namespaces write.
+            known = None if position is None else keeper.unseal(position, namespace)
+            missed = feed.join(inspection, listener, known)
             stack.callback(feed.leave, listener)
-            return Subscription(listener[1], missed, stack.pop_all().close)
+            seal = partial(keeper.seal, namespace=namespace)
+            return Subscription(listener[1], missed, seal, stack.pop_all().close)
 
     @contextmanager
     def _count_in(self) -> Iterator[None]:
@@ -140,12 +150,18 @@ class Feeds:
 class Subscription:
     """The place of one listener, which it has until it calls `leave`."""
 
-    def __init__(self, queue: "asyncio.Queue[Change | None]", missed: Change, leave: Callable[[], None]) -> None:
-        self._queue, self._missed, self.leave = queue, missed, leave
+    def __init__(
+        self,
+        queue: "asyncio.Queue[Change | None]",
+        missed: Change,
+        seal: Callable[[str], str],
+        leave: Callable[[], None],
+    ) -> None:
+        self._queue, self._missed, self._seal, self.leave = queue, missed, seal, leave
 
     async def events(self) -> AsyncIterator[bytes]:
         """Yield what was missed, and then every change, until the feed is closed."""
-        yield f"retry: {_RETRY_MILLISECONDS}\n".encode() + _format("hello", self._missed)
+        yield f"retry: {_RETRY_MILLISECONDS}\n".encode() + self._format("hello", self._missed)
         while True:
             try:
                 change = await asyncio.wait_for(self._queue.get(), _HEARTBEAT_SECONDS)
@@ -154,9 +170,8 @@ class Subscription:
                 continue
             if change is None:
                 return
-            yield _format("change", change)
+            yield self._format("change", change)
 
-
-def _format(event: str, change: Change) -> bytes:
-    data = json.dumps({"new": {kind: list(ids) for kind, ids in change.new.items()}})
-    return f"id: {change.position}\nevent: {event}\ndata: {data}\n\n".encode()
+    def _format(self, event: str, change: Change) -> bytes:
+        data = json.dumps({"new": {kind: list(ids) for kind, ids in change.new.items()}})
+        return f"id: {self._seal(change.position)}\nevent: {event}\ndata: {data}\n\n".encode()

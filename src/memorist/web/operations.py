@@ -372,7 +372,7 @@ _FILES = (
           tag="files"),
     _read("list_chunks", "/documents/{id}/chunks", "Return the chunks of a file, in its order, with their lines",
           ChunkPage, calls.list_chunks, query={"limit": _LIMIT, "cursor": _CURSOR}, tag="files"),
-    _read("find_document", "/document", "Return an indexed file by its path on the server's machine", Document,
+    _read("find_document", "/document", "Return an indexed file by its path, as the list of files has it", Document,
           calls.find_document, query={"path": text(minLength=1)}, required=("path",), tag="files"),
     _write("unindex", "DELETE", "/document", "Remove a file, or all files of a folder, from the index", Count,
            calls.unindex, query={"path": text(minLength=1)}, required=("path",), tag="files"),

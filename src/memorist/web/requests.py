@@ -12,13 +12,16 @@ import anyio.to_thread
 from starlette.requests import ClientDisconnect, Request
 
 from memorist.errors import InvalidInput
-from memorist.schemas import Schema, quote, validate_object
+from memorist.nesting import MAX_LEVELS, find_excess
+from memorist.schemas import Schema, validate_object
+from memorist.validation import quote
 from memorist.web.openapi import body_schema
 from memorist.web.operations import JSON, Operation
 from memorist.web.problems import Refusal
 
 MAX_BODY_BYTES = 16 << 20
 BODY_SECONDS = 30.0
+_MAX_BODY_LEVELS = MAX_LEVELS + 4  # metadata of an item of a list, and the body around them
 _LARGE_BODY_BYTES = 100_000  # it is parsed in a thread, so that others need not wait for it
 
 
@@ -117,6 +120,8 @@ def _parse_json(raw: bytes | str, what: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as exc:  # UnicodeDecodeError is one, too
         reason = "it is nested too deeply" if isinstance(exc, RecursionError) else str(exc)
         raise Refusal(400, "not-json", f"{what} is not JSON: {reason}") from None
+    if excess := find_excess(value, _MAX_BODY_LEVELS):
+        raise Refusal(400, "not-json", f"{what} is too much: {excess}")
     if not isinstance(value, dict):
         raise InvalidInput(f"{what} must be an object, not {quote(value)}")
     return value

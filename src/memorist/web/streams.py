@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import anyio.to_thread
+from python_multipart.exceptions import FormParserError
 from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
@@ -59,8 +60,9 @@ async def receive_upload(operation: Operation, request: Request) -> Upload:
     limited = Request(request.scope, _limit(request.receive))
     try:
         form = await limited.form(max_files=1, max_fields=100, max_part_size=1 << 20)
-    except MultiPartException as exc:
-        raise Refusal(400, "not-multipart", f"the body cannot be read: {exc.message}") from None
+    except (HTTPException, FormParserError) as exc:  # Starlette raises the first for what it cannot read
+        reason = exc.detail if isinstance(exc, HTTPException) else str(exc)
+        raise Refusal(400, "not-multipart", f"the body cannot be read: {reason}") from None
     except ClientDisconnect:
         raise Refusal(400, "incomplete", "the body ended early") from None
     try:

@@ -11,8 +11,8 @@ from postgres_fixtures import connect
     ("damage", "problem"),
     [
         ("update session_memories set position = 7", "sessions: the positions in ses-one are not in order"),
-        ("update memories set facts = 'other' where facts is not null", "facts: the facts of row"),
-        ("update memories set valid_until = 5", "relations: row"),
+        ("update memories set facts = 'other' where facts is not null", "facts: the facts of "),
+        ("update memories set valid_until = 5", "relations: "),
         ("delete from vectors", "vectors: 2 memories have no vector"),
         ("delete from memory_tags", "tags: those of memory"),
         ("update vocabulary set count = count + 1", "full text:"),

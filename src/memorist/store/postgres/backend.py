@@ -4,6 +4,7 @@ from memorist.errors import InvalidInput, StoreError
 from memorist.reports import CheckReport, DistributionReport
 from memorist.store.database import Connection
 from memorist.store.export import select_namespaces
+from memorist.store.feed import count_change
 from memorist.store.postgres.check import check_database
 from memorist.store.postgres.citus import SIZE, distribute
 from memorist.store.postgres.connections import PostgresDatabase
@@ -20,8 +21,12 @@ class PostgresBackend:
 
     def __init__(self, url: str, *, namespace: str, read_only: bool = False, busy_timeout: float = 30.0) -> None:
         self.database = PostgresDatabase(url, namespace=namespace, read_only=read_only, busy_timeout=busy_timeout)
-        self.database.before_commit = index_queued
+        self.database.before_commit = self._end_transaction
         self._added = 0  # memories since plans were made anew
+
+    def _end_transaction(self, connection: Connection) -> None:
+        index_queued(connection)
+        count_change(connection, self.database.namespace)
 
     @property
     def version(self) -> str:
@@ -58,7 +63,7 @@ class PostgresBackend:
     def purge(self, connection: Connection) -> None:
         """Do nothing: `wipe` removes what indexes keep, too."""
 
-    def wipe(self) -> None:
+    def wipe(self, *, copies: bool) -> None:
         with self.database.administering() as raw:
             raw.execute("vacuum")  # of the tables that are this user's
 

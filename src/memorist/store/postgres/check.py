@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from memorist.errors import StoreError
 from memorist.reports import CheckReport
 from memorist.store.database import Connection
-from memorist.store.derived import CHECKS, FindProblems, Fix
+from memorist.store.derived import CHECKS, Checked, FindProblems, Fix
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.text_index import index_queued
 from memorist.store.statistics import count_memories
 from memorist.store.writes import content_hash, identity_hash
+
+_ALL = Checked()  # that a connection sees: row security shows it one namespace
 
 
 def check_database(database: PostgresDatabase, namespace: str, *, repair: bool) -> CheckReport:
@@ -20,8 +22,8 @@ def check_database(database: PostgresDatabase, namespace: str, *, repair: bool) 
             raise StoreError(f"{database.path} was opened read-only, and cannot be repaired")
         with database.writing() as connection:
             for find, fix in _CHECKS:
-                if fix and any(find(connection)):
-                    fix(connection)
+                if fix and any(find(connection, _ALL)):
+                    fix(connection, _ALL)
         left = _find_problems(database)
     repaired = [problem for problem in problems if problem not in left]
     memories, vectors = count_memories(database, namespace)
@@ -30,22 +32,22 @@ def check_database(database: PostgresDatabase, namespace: str, *, repair: bool) 
 
 def _find_problems(database: PostgresDatabase) -> list[str]:
     with database.snapshot() as connection:
-        return [problem for find, _ in _CHECKS for problem in find(connection)]
+        return [problem for find, _ in _CHECKS for problem in find(connection, _ALL)]
 
 
-def _find_text_problems(connection: Connection) -> Iterator[str]:
+def _find_text_problems(connection: Connection, checked: Checked) -> Iterator[str]:
     rows = connection.stream("select id, content, content_hash from memories order by rid")
     for id, content, hash in rows:
         if hash not in (content_hash(content), identity_hash(id, content)):
             yield f"text: that of memory {id} is not the one that was stored"
 
 
-def _find_tag_problems(connection: Connection) -> Iterator[str]:
+def _find_tag_problems(connection: Connection, checked: Checked) -> Iterator[str]:
     for (id,) in connection.fetch(f"select m.id from memories m where {_OTHER_TAGS} order by m.rid"):
         yield f"tags: those of memory {id} are not in their table"
 
 
-def _rebuild_tags(connection: Connection) -> None:
+def _rebuild_tags(connection: Connection, checked: Checked) -> None:
     connection.execute(f"delete from memory_tags where rid in (select m.rid from memories m where {_OTHER_TAGS})")
     connection.execute(
         """
@@ -56,7 +58,7 @@ def _rebuild_tags(connection: Connection) -> None:
     )
 
 
-def _find_full_text_problems(connection: Connection) -> Iterator[str]:
+def _find_full_text_problems(connection: Connection, checked: Checked) -> Iterator[str]:
     count = connection.fetch_value(f"select count(*) from memories m where m.deleted_at is null and {_NOT_INDEXED}")
     if count:
         yield f"full text: {count} memories are not in the index"
@@ -68,7 +70,7 @@ def _find_full_text_problems(connection: Connection) -> Iterator[str]:
         yield f"full text: {wrong} words are not counted right"
 
 
-def _rebuild_full_text(connection: Connection) -> None:
+def _rebuild_full_text(connection: Connection, checked: Checked) -> None:
     """Make the tokens of every memory again; the statistics follow by trigger."""
     for table in ("memory_texts", "vocabulary", "text_statistics"):
         connection.execute(f"delete from {table}")

@@ -90,7 +90,7 @@ class RawQuery:
                 [(rid, *columns) for rid, columns in texts.items()],
             )
             marks = ", ".join("?" * len(weights))
-            sql = f"select rowid, project_bm25(texts, ?, ?, {marks}) from texts where texts match ?"
+            sql = f"select rowid, own_bm25(texts, ?, ?, {marks}) from texts where texts match ?"
             rows: Any = index.execute(sql, (str(list(idfs)), mean_length, *weights, self.expression))
             return dict(rows)
 

@@ -81,10 +81,15 @@ _WALL: tuple[LiteralString, ...] = (
 
 
 def grant_rights(connection: RawConnection) -> None:
-    """Let the application's role use the tables, if there is that role."""
+    """Let the application's role use the tables, if there is that role, and nobody else the functions on them."""
+    functions = _list_defining_functions(connection)
+    for function in functions:  # they run as their owner, and everybody may call a new one
+        connection.execute(SQL("revoke execute on function {} from public").format(SQL(function)))
     if not _role_exists(connection):
         return
     role = Identifier(APP_ROLE)
+    for function in functions:
+        connection.execute(SQL("grant execute on function {} to {}").format(SQL(function), role))
     for table, _ in list_tables(connection):
         connection.execute(SQL("grant select, insert, update, delete on {} to {}").format(Identifier(table), role))
     connection.execute(SQL("grant select on _migrations to {}").format(role))
@@ -103,6 +108,19 @@ def list_tables(connection: RawConnection) -> list[tuple[str, bool]]:
         order by 1
         """
     ).fetchall()
+
+
+def _list_defining_functions(connection: RawConnection) -> list[LiteralString]:
+    """Return the functions of ours that run with the rights of their owner, as the server writes their names."""
+    found = connection.execute(
+        """
+        select p.oid::regprocedure::text from pg_proc p
+        where p.prosecdef and p.pronamespace = current_schema()::regnamespace and p.proowner = current_user::regrole
+          and not exists (select 1 from pg_depend d where d.objid = p.oid and d.deptype = 'e')
+        order by 1
+        """
+    ).fetchall()
+    return [name for (name,) in found]
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """SQLite as the backend of a store: one file, or a database in memory."""
 
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -8,6 +9,7 @@ from memorist.reports import CheckReport
 from memorist.store.database import Connection
 from memorist.store.documents import CHUNK_SUFFIX
 from memorist.store.export import select_namespaces
+from memorist.store.feed import count_change
 from memorist.store.migrations import Migrations, load_migrations, migrate
 from memorist.store.sqlite.backup import BEFORE_REPAIR, BEFORE_RESTORE, back_up_database
 from memorist.store.sqlite.check import check_database, make_missing_indexes
@@ -27,6 +29,7 @@ class SqliteBackend:
         self,
         path: str,
         *,
+        namespace: str = "default",
         read_only: bool = False,
         busy_timeout: float = 30.0,
         synchronous: str = "full",
@@ -41,6 +44,7 @@ class SqliteBackend:
                 migrate(SqliteSchema(self.database, connection), self._migrations)
             if migrations is None:
                 make_missing_indexes(self.database)
+                self.database.before_commit = partial(count_change, namespace=namespace)
         except BaseException:
             self.database.close()
             raise
@@ -73,8 +77,9 @@ class SqliteBackend:
     def purge(self, connection: Connection) -> None:
         purge_indexes(connection)
 
-    def wipe(self) -> None:
-        wipe_file(self.database, [*self._migrations, BEFORE_RESTORE, BEFORE_REPAIR, BEFORE_REPLACEMENT])
+    def wipe(self, *, copies: bool) -> None:
+        kept = [*self._migrations, BEFORE_RESTORE, BEFORE_REPAIR, BEFORE_REPLACEMENT]
+        wipe_file(self.database, kept if copies else [])
 
     def measure_size(self) -> int:
         if self.database.in_memory:

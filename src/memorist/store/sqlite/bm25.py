@@ -1,34 +1,39 @@
 """
-BM25 with the statistics of one project.
+BM25 with the statistics of one project, or of one namespace and its files.
 
-FTS5's own function takes them from the whole index, so its scores tell a caller who may see only one project how common
-a word is in all the others.
+FTS5's own function takes them from the whole index, so its scores tell a caller how common a word is in other projects
+and namespaces.
 """
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import apsw
 
 from memorist.store.word_matching import K1, B
 
-_LENGTH_SAMPLE = 1000  # of the newest memories
+LENGTH_SAMPLE = 1000  # of the newest memories
 
-# The mean number of tokens of a project's memories. FTS5 keeps those of each column in a blob.
+# Memories `m` whose numbers count: those of a project, and those of a namespace and of its files.
+IN_PROJECT = "m.namespace = :namespace and m.project = :project and m.deleted_at is null"
+IN_FAMILY = "m.namespace in (:namespace, :beside) and m.deleted_at is null"
+# The mean number of tokens of such memories. FTS5 keeps those of each column in a blob.
 MEAN_LENGTH = f"""
     select avg(token_count(sz)) from memories_stems_docsize where id in (
-        select rid from memories where namespace = :namespace and project = :project and deleted_at is null
-        order by rid desc limit {_LENGTH_SAMPLE})
+        select m.rid from memories m where {{}} order by m.rid desc limit {LENGTH_SAMPLE})
 """
+# FTS5 keeps the number of all rows of an index, and then those of the tokens in each column.
+ALL_ROWS = "select block from memories_stems_data where id = 1"
 
 
 def register_functions(connection: apsw.Connection) -> None:
-    """Make `project_bm25` and `token_count` known to SQL."""
-    connection.register_fts5_function("project_bm25", _project_bm25)
+    """Make `own_bm25` and `token_count` known to SQL."""
+    connection.register_fts5_function("own_bm25", _own_bm25)
     connection.create_scalar_function("token_count", _token_count, 1, deterministic=True)
 
 
-def _project_bm25(api: apsw.FTS5ExtensionApi, *arguments: Any) -> float:
+def _own_bm25(api: apsw.FTS5ExtensionApi, *arguments: Any) -> float:
     """Return the score of a row. The arguments: the idfs of the phrases as JSON, the mean length, and the weights."""
     if api.aux_data is None:
         idfs, mean, *weights = arguments
@@ -43,16 +48,24 @@ def _project_bm25(api: apsw.FTS5ExtensionApi, *arguments: Any) -> float:
         count = 0.0
         for column in api.phrase_columns(phrase):
             count += weights[column] * len(api.phrase_column_offsets(phrase, column))
-        score += idf * count * (K1 + 1) / (count + length)
+        score += idf * (count * (K1 + 1) / (count + length))  # in the order of FTS5's own function
     return score
 
 
 def _token_count(*values: Any) -> int:
-    """Return the sum of SQLite's variable-length integers: seven bits a byte, the high bit set in all but the last."""
-    (sizes,) = values
-    total = value = 0
-    for byte in sizes:
+    return sum(_read_numbers(values[0]))
+
+
+def read_all_rows(block: bytes) -> int:
+    """Return the number of rows that `ALL_ROWS` tells."""
+    return next(_read_numbers(block), 0)
+
+
+def _read_numbers(data: bytes) -> Iterator[int]:
+    """Yield SQLite's variable-length integers: seven bits a byte, the high bit set in all but the last."""
+    value = 0
+    for byte in data:
         value = value << 7 | byte & 0x7F
         if byte < 0x80:
-            total, value = total + value, 0
-    return total
+            yield value
+            value = 0

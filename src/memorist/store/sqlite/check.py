@@ -11,9 +11,10 @@ import numpy as np
 
 from memorist.atomic_file import make_folder
 from memorist.errors import InvalidInput, StoreBusy, StoreError
-from memorist.reports import CheckReport, SalvageReport
+from memorist.reports import FILE_PROBLEM, CheckReport, SalvageReport
 from memorist.store import derived
 from memorist.store.database import Conflict
+from memorist.store.derived import Checked
 from memorist.store.documents import CHUNK_SUFFIX
 from memorist.store.export import NORM_TOLERANCE
 from memorist.store.filters import is_time
@@ -34,16 +35,17 @@ _ATTEMPTS = 3  # to make the file again, if others write meanwhile
 
 
 def check_database(pool: ConnectionPool, namespace: str, *, repair: bool) -> CheckReport:
-    """Check the whole file, all namespaces. With `repair`, make again what can be made again."""
-    problems = _find_problems(pool)
+    """Check the file, and a namespace in it. With `repair`, make again what can be made again."""
+    checked = Checked(namespace)
+    problems = _find_problems(pool, checked)
     left = problems
     if repair and problems:
         if pool.read_only:
             raise StoreError(f"{pool.path} was opened read-only, and cannot be repaired")
-        left = _fix(pool)
-        if any(problem.startswith(_FILE) for problem in left) and not pool.in_memory:
+        left = _fix(pool, checked)
+        if any(problem.startswith(FILE_PROBLEM) for problem in left) and not pool.in_memory:
             lost = _rebuild_file(pool)
-            left = [*left, *lost] if lost else _find_problems(pool)
+            left = [*left, *lost] if lost else _find_problems(pool, checked)
         problems = [*problems, *(problem for problem in left if problem not in problems)]
     repaired = [problem for problem in problems if problem not in left]
     skipped = ["full text: checking it needs the right to write"] if pool.read_only else []
@@ -51,38 +53,38 @@ def check_database(pool: ConnectionPool, namespace: str, *, repair: bool) -> Che
     return CheckReport(not left, tuple(problems), tuple(repaired), tuple(skipped), memories, vectors)
 
 
-def _find_problems(pool: ConnectionPool) -> list[str]:
+def _find_problems(pool: ConnectionPool, checked: Checked) -> list[str]:
     checks = [find for find, _ in _CHECKS if find is not _find_full_text_problems or not pool.read_only]
-    return list(dict.fromkeys(problem for find in checks for problem in _run_check(pool, find)))
+    return list(dict.fromkeys(problem for find in checks for problem in _run_check(pool, find, checked)))
 
 
-def _fix(pool: ConnectionPool) -> list[str]:
+def _fix(pool: ConnectionPool, checked: Checked) -> list[str]:
     """Repair in place what each check finds; return what all of them find then."""
     for find, fix in _CHECKS:
-        if fix is derived.drop_orphan_chunks and _run_check(pool, find_file_problems):
+        if fix is derived.drop_orphan_chunks and _run_check(pool, _find_file_problems, checked):
             continue  # its file may be the one that cannot be read
-        if fix and _run_check(pool, find):
+        if fix and _run_check(pool, find, checked):
             try:
                 with pool.writing() as connection:
-                    fix(connection)
+                    fix(connection, checked)
             except StoreBusy:
                 raise
             except StoreError:
                 continue  # it is found again
-    return _find_problems(pool)
+    return _find_problems(pool, checked)
 
 
-def _run_check(pool: ConnectionPool, find: "_FindProblems") -> list[str]:
+def _run_check(pool: ConnectionPool, find: "_FindProblems", checked: Checked) -> list[str]:
     """Return the problems that a check finds as of one moment. To SQLite, the check of FTS5 is a write."""
     found: list[str] = []
     try:
         with pool.writing() if find is _find_full_text_problems else pool.snapshot() as connection:
-            for problem in find(connection):
+            for problem in find(connection, checked):
                 found.append(problem)
     except StoreBusy:
         raise
     except StoreError as exc:
-        found.append(f"{_FILE} a part of it cannot be read ({exc.__cause__ or exc})")
+        found.append(f"{FILE_PROBLEM} a part of it cannot be read ({exc.__cause__ or exc})")
     return found
 
 
@@ -116,7 +118,7 @@ def _salvage(path: str, part: Path, busy_timeout: float) -> SalvageReport:
             migrate(SqliteSchema(pool, connection), load_migrations("sqlite"))
             salvager = Salvager(path, connection)
             salvager.run()
-        left = _fix(pool)
+        left = _fix(pool, Checked())
     return SalvageReport(salvager.kept, tuple(salvager.lost), tuple(left))
 
 
@@ -132,7 +134,7 @@ def _rebuild_file(pool: ConnectionPool) -> list[str]:
             is_unchanged = partial(_has_version, connection, connection.pragma("data_version"))
             report = _salvage(pool.file, part, pool.busy_timeout)
             if report.lost:
-                return [f"{_FILE} {line}" for line in report.lost]
+                return [f"{FILE_PROBLEM} {line}" for line in report.lost]
             if overwrite(pool, part, choose_kept_name(database, BEFORE_REPAIR), is_unchanged):
                 return []
     raise StoreBusy(f"others write to {pool.path} all the time; repair it when they are done")
@@ -150,14 +152,15 @@ def make_missing_indexes(pool: ConnectionPool) -> None:
         found = connection.fetch_value(f"select count(*) from sqlite_master where name in ({names})")
     if found < len(INDEXES) and not pool.read_only:
         with pool.writing() as connection:
-            _make_missing(connection)
-            _rebuild_full_text(connection)
+            _make_missing(connection, Checked())
+            _rebuild_full_text(connection, Checked())
 
 
-_FILE = "database:"
+def _find_file_problems(connection: SqliteConnection, checked: Checked) -> Iterator[str]:
+    return find_file_problems(connection)
 
 
-def _reindex(connection: SqliteConnection) -> None:
+def _reindex(connection: SqliteConnection, checked: Checked) -> None:
     connection.execute("reindex")
 
 
@@ -172,7 +175,7 @@ def _list_schema() -> dict[str, tuple[str, str]]:
     return {name: (type, sql) for name, type, sql in rows if not name.startswith((*shadows, "sqlite_"))}
 
 
-def _find_missing(connection: SqliteConnection) -> Iterator[str]:
+def _find_missing(connection: SqliteConnection, checked: Checked) -> Iterator[str]:
     for name in _list_missing(connection):
         yield f"schema: the {_list_schema()[name][0]} {name} is missing"
 
@@ -182,14 +185,14 @@ def _list_missing(connection: SqliteConnection) -> list[str]:
     return [name for name in _list_schema() if name not in present]
 
 
-def _make_missing(connection: SqliteConnection) -> None:
+def _make_missing(connection: SqliteConnection, checked: Checked) -> None:
     for name in _list_missing(connection):
         connection.execute(_list_schema()[name][1])
         if name in INDEXES:
             connection.execute(f"insert into {name}({name}, rank) values ('usermerge', 2)")
 
 
-def _find_text_problems(connection: SqliteConnection) -> Iterator[str]:
+def _find_text_problems(connection: SqliteConnection, checked: Checked) -> Iterator[str]:
     """Yield the texts that are not UTF-8, and those of memories that are not what their hash says."""
     for table, key in TABLES.items():
         names = [name for _, name, type, *_ in connection.fetch(f"pragma table_info({table})") if type == "TEXT"]
@@ -197,7 +200,8 @@ def _find_text_problems(connection: SqliteConnection) -> Iterator[str]:
             continue
         columns = ", ".join(f"cast({name} as blob)" for name in names)
         extra = "content_hash" if table == "memories" else "null"
-        for number, hash, *stored in connection.execute(f"select {key or 'null'}, {extra}, {columns} from {table}"):
+        sql = f"select {key or 'null'}, {extra}, {columns} from {table} where {_whose(connection, table, checked)}"
+        for number, hash, *stored in connection.execute(sql, checked.values):
             texts = dict(zip(names, stored, strict=True))
             broken = [name for name, text in texts.items() if text is not None and not _is_utf8(text)]
             for name in broken:
@@ -206,25 +210,47 @@ def _find_text_problems(connection: SqliteConnection) -> Iterator[str]:
                 yield f"text: the text of {_name_row(table, number, texts)} is not the one that was stored"
 
 
-def _find_time_problems(connection: SqliteConnection) -> Iterator[str]:
+def _whose(connection: SqliteConnection, table: str, checked: Checked) -> str:
+    """Return the condition that a row of a table belongs to the namespace that is checked."""
+    names = {name for _, name, *_ in connection.fetch(f"pragma table_info({table})")}
+    if "namespace" in names:
+        return checked.in_namespace()
+    if "rid" in names or "source" in names:
+        return checked.of_memories("rid" if "rid" in names else "source")
+    key, owners, of_owner = next(owner for owner in _OWNERS if owner[0] in names)
+    of_owner = checked.in_namespace() if of_owner == "namespace" else checked.of_memories()
+    return f"{key} in (select {key} from {owners} where {of_owner})" if checked.namespace is not None else "1 = 1"
+
+
+# Columns that tell whose a row is where it does not say so itself: the table of its owner, and what that one has.
+_OWNERS = (
+    ("did", "documents", "namespace"),
+    ("recall", "recalls", "namespace"),
+    ("fact", "facts", "rid"),
+    ("model", "vectors", "rid"),
+)
+
+
+def _find_time_problems(connection: SqliteConnection, checked: Checked) -> Iterator[str]:
     """Yield the times of memories that are none: a date that far off would be an error in every list."""
     names = [name for _, name, *_ in connection.fetch("pragma table_info(memories)") if name.endswith("_at")]
-    sql = f"select cast(id as blob), {', '.join(names)} from memories"
-    for id, *times in connection.execute(sql):
+    sql = f"select cast(id as blob), {', '.join(names)} from memories where {checked.in_namespace()}"
+    for id, *times in connection.execute(sql, checked.values):
         for name, micros in zip(names, times, strict=True):
             if micros is not None and not is_time(micros):
                 yield f"text: the {name} of {decode_text(id)} is not a time"
 
 
-def _find_version_problems(connection: SqliteConnection) -> Iterator[str]:
-    for id, version in connection.fetch(_DAMAGED_VERSIONS):
+def _find_version_problems(connection: SqliteConnection, checked: Checked) -> Iterator[str]:
+    sql = _DAMAGED_VERSIONS.format(checked.in_namespace("m.namespace"))
+    for id, version in connection.fetch(sql, checked.values):
         yield f"text: version {version} of {id} cannot be read"
 
 
 _DAMAGED_VERSIONS = """
     select m.id, h.version
     from memory_history h join memories m on m.rid = h.rid
-    where not iif(
+    where {} and not iif(
         json_valid(h.snapshot),
         coalesce(json_type(h.snapshot, '$.content') = 'text' and json_type(h.snapshot, '$.tags') = 'array'
             and json_type(h.snapshot, '$.metadata') = 'object' and json_type(h.snapshot, '$.updated_at') = 'integer'
@@ -257,8 +283,9 @@ def _name_row(table: str, key: int | None, texts: dict[str, bytes | None]) -> st
     return id
 
 
-def _find_tag_problems(connection: SqliteConnection) -> Iterator[str]:
-    for (id,) in connection.fetch(f"select id from memories where rid in ({_WRONG_TAGS})"):
+def _find_tag_problems(connection: SqliteConnection, checked: Checked) -> Iterator[str]:
+    sql = f"select id from memories where {checked.in_namespace()} and rid in ({_WRONG_TAGS})"
+    for (id,) in connection.fetch(sql, checked.values):
         yield f"tags: the tags of {id} are not in their table"
 
 
@@ -274,10 +301,14 @@ _WRONG_TAGS = f"""
 """
 
 
-def _rebuild_tags(connection: SqliteConnection) -> None:
+def _rebuild_tags(connection: SqliteConnection, checked: Checked) -> None:
     """Make the table again of the tags of each memory, once those that cannot be read are made again of the table."""
     stored = connection.execute(
-        f"select rid, json_valid(tags), cast(tags as blob) from memories where rid in ({_WRONG_TAGS})"
+        f"""
+        select rid, json_valid(tags), cast(tags as blob) from memories
+        where {checked.in_namespace()} and rid in ({_WRONG_TAGS})
+        """,
+        checked.values,
     )
     damaged = [(rid,) for rid, is_json, tags in stored if not is_json or not _is_utf8(tags)]
     connection.executemany(
@@ -288,27 +319,31 @@ def _rebuild_tags(connection: SqliteConnection) -> None:
         """,
         damaged,
     )
-    connection.execute("delete from memory_tags")
-    connection.execute(f"insert or ignore into memory_tags(tag, rid) {_TAGS}")
+    connection.execute(f"delete from memory_tags where {checked.of_memories()}", checked.values)
+    sql = f"insert or ignore into memory_tags(tag, rid) {_TAGS} where {checked.in_namespace('m.namespace')}"
+    connection.execute(sql, checked.values)
 
 
-def _find_missing_blocks(connection: SqliteConnection) -> Iterator[str]:
-    for namespace, model, block in connection.fetch(_MISSING_BLOCKS):
-        yield f"vectors: block {block} of model {model} in {namespace} is missing"
+def _find_missing_blocks(connection: SqliteConnection, checked: Checked) -> Iterator[str]:
+    if count := len(connection.fetch(_missing_blocks(checked), checked.values)):
+        yield f"vectors: {count} packed blocks are missing"
 
 
-_MISSING_BLOCKS = """
-    select distinct m.namespace, v.model, v.rid >> 10 from vectors v join memories m on m.rid = v.rid
-    except
-    select namespace, model, block from vector_blocks
-"""
+def _missing_blocks(checked: Checked) -> str:
+    return f"""
+        select distinct m.namespace, v.model, v.rid >> 10 from vectors v join memories m on m.rid = v.rid
+        where {checked.in_namespace("m.namespace")}
+        except
+        select namespace, model, block from vector_blocks
+    """
 
 
-def _add_missing_blocks(connection: SqliteConnection) -> None:
-    connection.execute(f"insert into vector_blocks(namespace, model, block) {_MISSING_BLOCKS}")
+def _add_missing_blocks(connection: SqliteConnection, checked: Checked) -> None:
+    sql = f"insert into vector_blocks(namespace, model, block) {_missing_blocks(checked)}"
+    connection.execute(sql, checked.values)
 
 
-def _find_full_text_problems(connection: SqliteConnection) -> Iterator[str]:
+def _find_full_text_problems(connection: SqliteConnection, checked: Checked) -> Iterator[str]:
     for index in INDEXES:
         try:
             connection.execute(f"insert into {index}({index}, rank) values ('integrity-check', 1)")
@@ -316,49 +351,54 @@ def _find_full_text_problems(connection: SqliteConnection) -> Iterator[str]:
             yield f"full text: {index} does not agree with the memories ({exc})"
 
 
-def _rebuild_full_text(connection: SqliteConnection) -> None:
+def _rebuild_full_text(connection: SqliteConnection, checked: Checked) -> None:
     for index in INDEXES:
         connection.execute(f"insert into {index}({index}) values ('rebuild')")
 
 
-def _find_vector_problems(connection: SqliteConnection) -> Iterator[str]:
-    for rid, model in _find_damaged_vectors(connection):
-        yield f"vectors: the vector of row {rid} for model {model} is damaged"
+def _find_vector_problems(connection: SqliteConnection, checked: Checked) -> Iterator[str]:
+    for id, _, _, model in _find_damaged_vectors(connection, checked):
+        yield f"vectors: a vector of {id} for the model {model} is damaged"
 
 
-def _find_damaged_vectors(connection: SqliteConnection) -> Iterator[tuple[int, int]]:
+def _find_damaged_vectors(connection: SqliteConnection, checked: Checked) -> Iterator[tuple[str, int, int, str]]:
+    """Yield the id and the key of each memory with a damaged vector, and the key and the name of its model."""
     rows = connection.execute(
-        """
-        select v.rid, v.model, v.vector, o.dimensions
+        f"""
+        select m.id, v.rid, v.model, o.name, v.vector, o.dimensions
         from (select rid, model, vector from vectors union all select rid, model, vector from part_vectors) v
         join models o on o.model = v.model
-        """
+        join memories m on m.rid = v.rid
+        where {checked.in_namespace("m.namespace")}
+        """,
+        checked.values,
     )
-    for rid, model, blob, dimensions in rows:
+    for id, rid, model, name, blob, dimensions in rows:
         sound = isinstance(blob, bytes) and len(blob) == 2 * dimensions
         vector = np.frombuffer(blob, np.float16) if sound else None
         if vector is None or not abs(float(np.linalg.norm(vector.astype(np.float32))) - 1.0) < NORM_TOLERANCE:
-            yield rid, model
+            yield id, rid, model, name
 
 
-def _drop_damaged_vectors(connection: SqliteConnection) -> None:
-    damaged = list(_find_damaged_vectors(connection))
+def _drop_damaged_vectors(connection: SqliteConnection, checked: Checked) -> None:
+    damaged = [(rid, model) for _, rid, model, _ in _find_damaged_vectors(connection, checked)]
     connection.executemany("delete from vectors where rid = ? and model = ?", damaged)
     connection.executemany("insert or ignore into unembedded(rid) values (?)", [(rid,) for rid, _ in damaged])
 
 
-def _find_block_problems(connection: SqliteConnection) -> Iterator[str]:
-    for model, block, _ in _find_damaged_blocks(connection):
-        yield f"vectors: packed block {block} of model {model} does not agree with its rows"
+def _find_block_problems(connection: SqliteConnection, checked: Checked) -> Iterator[str]:
+    if count := len(list(_find_damaged_blocks(connection, checked))):
+        yield f"vectors: {count} packed blocks do not agree with their rows"
 
 
-def _find_damaged_blocks(connection: SqliteConnection) -> Iterator[tuple[int, int, str]]:
+def _find_damaged_blocks(connection: SqliteConnection, checked: Checked) -> Iterator[tuple[int, int, str]]:
     blocks = connection.execute(
-        """
+        f"""
         select b.model, b.block, b.namespace, b.data, b.parts, o.dimensions
         from vector_blocks b join models o on o.model = b.model
-        where b.data is not null
-        """
+        where b.data is not null and {checked.in_namespace("b.namespace")}
+        """,
+        checked.values,
     )
     for model, block, namespace, data, parts, dimensions in blocks:
         vector_rows = read_block_vectors(connection, namespace, model, [block])
@@ -378,18 +418,18 @@ def _is_packed(data: bytes, rows: Sequence[tuple[int, bytes]], dimensions: int) 
     return keys.tolist() == [key for key, _ in sound] and np.array_equal(codes, encode(halves))
 
 
-def _open_damaged_blocks(connection: SqliteConnection) -> None:
+def _open_damaged_blocks(connection: SqliteConnection, checked: Checked) -> None:
     connection.executemany(
         "update vector_blocks set data = null where model = ? and block = ? and namespace = ?",
-        list(_find_damaged_blocks(connection)),
+        list(_find_damaged_blocks(connection, checked)),
     )
 
 
-_FindProblems = Callable[[SqliteConnection], Iterator[str]]
-_Fix = Callable[[SqliteConnection], None]
+_FindProblems = Callable[[SqliteConnection, Checked], Iterator[str]]
+_Fix = Callable[[SqliteConnection, Checked], None]
 
 _CHECKS: tuple[tuple[_FindProblems, _Fix | None], ...] = (  # and how each is repaired, where nothing can be lost
-    (find_file_problems, _reindex),
+    (_find_file_problems, _reindex),
     (_find_missing, _make_missing),
     (_find_text_problems, None),
     (_find_time_problems, None),

@@ -78,6 +78,7 @@ class ConnectionPool:
         self._identity: FileIdentity | None = None
         self._is_left = False  # the file was deleted or replaced, and its last connections are closed
         self._kept: Path | None = None  # what was open then
+        self.before_commit: Callable[[SqliteConnection], object] | None = None  # where a block has changed a row
         self._observer: SqliteConnection | None = None  # never lent: what it has seen of others' commits is its own
         self._observers = 0  # opened so far: each counts commits from anew
         self._name, self._flags = self._resolve_target()
@@ -421,9 +422,9 @@ class _Loan:
     def __init__(self, pool: ConnectionPool, *, begin: str = "", stream: bool = False) -> None:
         self._pool, self._begin, self._stream = pool, begin, stream
         self.connection: SqliteConnection | None = None
-        self._changes = 0  # of the connection, when it was lent
         self.frame: FrameType | None = None
         self.thread = threading.get_ident()
+        self._changes = 0  # of the connection, when the block began
 
     def __enter__(self) -> SqliteConnection:
         # All of it within `try`: an exception that a signal raises between two lines must not leave a transaction open.
@@ -447,14 +448,16 @@ class _Loan:
     def _start(self, connection: SqliteConnection) -> None:
         if self._begin == _BEGIN_WRITING and connection.readonly("main"):  # SQLite says so at the first write only
             raise apsw.ReadOnlyError("attempt to write a readonly database")
-        self._changes = connection.total_changes()
         self._pool.retry_while_locked(lambda: connection.execute(self._begin))
+        self._changes = connection.total_changes()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
             if self._begin and error is None and (connection := self.connection):
                 self._pool.require_same_file()
-                if connection.total_changes() != self._changes:
+                if connection.total_changes() > self._changes:
+                    if self._pool.before_commit:
+                        self._pool.before_commit(connection)
                     advance_generation(connection)
                 self._pool.retry_while_locked(lambda: connection.execute("commit"))
         except apsw.Error as exc:

@@ -122,7 +122,8 @@ class _Field(str):
                     when 'object' then json_array(json({parent}.value)) else '[]' end) i,
                   json_each(case i.type when 'object' then i.value else '{{}}' end) f{number}
                 where f{number}.key = {keys[number]} and {condition})"""
-        return f"exists (select 1 from json_each({column}) f0 where f0.key = {keys[0]} and {condition})"
+        readable = f"iif(json_valid({column}), {column}, '{{}}')"  # one damaged text would fail them all
+        return f"exists (select 1 from json_each({readable}) f0 where f0.key = {keys[0]} and {condition})"
 
 
 def _leaf_condition(field: str, operator: str, kind: str, value: str) -> str:

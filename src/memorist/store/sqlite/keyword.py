@@ -16,6 +16,7 @@ import apsw
 from memorist.forks import renew_after_fork
 from memorist.records import NO_FILTER, Match, Query
 from memorist.store.database import Connection
+from memorist.store.documents import namespace_beside
 from memorist.store.keyword_search import (
     MIN_GUARDED,
     STEMS,
@@ -25,7 +26,7 @@ from memorist.store.keyword_search import (
     match_past,
 )
 from memorist.store.records import KeywordMatches, Scope
-from memorist.store.sqlite.bm25 import MEAN_LENGTH
+from memorist.store.sqlite.bm25 import ALL_ROWS, IN_FAMILY, IN_PROJECT, MEAN_LENGTH, read_all_rows
 from memorist.store.sqlite.keyword_ranking import INDEXED_TEXT, WordRanking, can_rank
 from memorist.store.sqlite.live_index import IndexFollower
 from memorist.store.word_matching import (
@@ -50,8 +51,8 @@ class KeywordLeg:
     def __init__(self, namespace: str, follower: IndexFollower) -> None:
         self.namespace = namespace
         self._follower = follower
-        self._statistics = _WordStatistics()
-        self._by_project: dict[Any, _WordStatistics] = {}
+        self._by_counted: dict[Any, _WordStatistics] = {}
+        self._has_strangers = False  # when a search looked last
 
     def match(
         self,
@@ -118,22 +119,31 @@ class KeywordLeg:
         """Translate a query for the index; `plan` decides which rows are scored."""
         search = Fts5Search.from_query(query, scope, self.namespace)
         search.scope = scope
+        search.values["beside"] = namespace_beside(self.namespace)
         return search
 
     def plan(self, connection: Connection, search: "Fts5Search") -> None:
         """Weight the atoms of a search by their frequency, and choose the rows that are worth scoring."""
         listed = search.scope.keys if search.scope.excluded is None else search.scope.excluded
         search.values["listed"] = None if listed is None else str(listed.tolist())
-        statistics = self._statistics_of(search.values["project"]) if search.walled else self._statistics
-        rows, others, counts, search.mean_length = statistics.count(connection, search)
-        search.shares_index = bool(others)
-        search.is_unrestricted = not others and not search.where
-        search.weigh(rows, counts)
+        search.has_strangers = self._has_strangers and not search.walled
+        known = self._count(connection, search)
+        if not search.walled and bool(known["strangers"]) != search.has_strangers:  # some have come or gone
+            search.has_strangers = self._has_strangers = bool(known["strangers"])
+            known = self._count(connection, search)
+        search.shares_index = bool(known.get("strangers") or known.get("beside"))
+        search.is_unrestricted = not search.shares_index and not search.where
+        search.mean_length = known.get("mean_length")
+        search.weigh(int(known["rows"]), {key: count for key, count in known.items() if isinstance(key, Atom)})
 
-    def _statistics_of(self, project: str) -> "_WordStatistics":
-        if len(self._by_project) >= _MAX_PROJECTS:
-            self._by_project.clear()
-        return self._by_project.setdefault(project, _WordStatistics())
+    def _count(self, connection: Connection, search: "Fts5Search") -> dict[Any, Any]:
+        statistics = self._statistics_of(search.counted, search.values.get("project") if search.walled else None)
+        return statistics.count(connection, search)
+
+    def _statistics_of(self, counted: str | None, project: Any) -> "_WordStatistics":
+        if len(self._by_counted) >= _MAX_PROJECTS:
+            self._by_counted.clear()
+        return self._by_counted.setdefault((counted, project), _WordStatistics())
 
     def parse_raw(self, connection: Connection, expression: str) -> "Expression | None":
         """Return an expression in the index's own syntax with the index for it; None if it is not valid."""
@@ -163,17 +173,26 @@ class Fts5Search(KeywordSearch):
 
     def join_wall(self, index: str) -> str:
         """Return the join that leaves the rows of an index which the caller may know of."""
-        return f"cross join memories m on m.rid = {index}.rowid and {_IN_WALL}" if self.walled else ""
+        return f"cross join memories m on m.rid = {index}.rowid and {IN_PROJECT}" if self.walled else ""
+
+    def join_counted(self, index: str) -> str:
+        """Return the join that leaves the rows of an index which count."""
+        return f"cross join memories m on m.rid = {index}.rowid and {self.counted}" if self.counted else ""
+
+    @property
+    def counted(self) -> str | None:
+        """The condition on memories `m` whose numbers count; None for the whole index, as FTS5 counts."""
+        return IN_PROJECT if self.walled else IN_FAMILY if self.has_strangers else None
 
     def score(self, number: int, index: str) -> str:
         """Return the BM25 of a row of one expression's index."""
-        if not self.walled:
+        if not self.counted:
             return f"-bm25({index}, {_WEIGHTS})"
         expression = self.expressions[number]
         atoms = expression.required if self.needs_all else expression.atoms
         self.values[f"idf{number}"] = json.dumps([bm25_idf(self.counts.get(atom, 0), self.rows) for atom in atoms])
         self.values["mean_length"] = self.mean_length
-        return f"project_bm25({index}, :idf{number}, :mean_length, {_WEIGHTS})"
+        return f"own_bm25({index}, :idf{number}, :mean_length, {_WEIGHTS})"
 
 
 class _WordStatistics:
@@ -188,47 +207,49 @@ class _WordStatistics:
     def after_fork(self) -> None:
         self._lock = threading.RLock()
 
-    def count(self, connection: Connection, search: Fts5Search) -> tuple[int, int, dict[Atom, int], float | None]:
+    def count(self, connection: Connection, search: Fts5Search) -> dict[Any, Any]:
         """
-        Return the number of all rows, a number above 0 if there are other namespaces, and the rows of each atom.
+        Return the number of all `rows`, of those with each atom, and of `strangers` and what is `beside`.
 
-        Of a walled search these are the rows of its project, whose mean length comes last.
+        Rows of others do not count: neither what is beyond the wall of a project, nor what is of other namespaces. Of
+        the rest, the mean length is there, too.
         """
-        queries: dict[Any, str] = {
-            "rows": "select max(rid) from memories",
-            "others": """
-                select exists (select 1 from memories where namespace < :namespace)
-                     + exists (select 1 from memories where namespace > :namespace)
-            """,
-        }
-        if search.walled:
-            queries = {"rows": f"select count(*) from memories m where {_IN_WALL}", "mean_length": MEAN_LENGTH}
+        queries: dict[Any, str] = {"rows": ALL_ROWS}
+        if search.counted:
+            queries = {
+                "rows": f"select count(*) from memories m where {search.counted}",
+                "mean_length": MEAN_LENGTH.format(search.counted),
+            }
+        if not search.walled:
+            queries |= {"strangers": _STRANGERS, "beside": _BESIDE}
         names: dict[str, str] = {}
         for expression in search.expressions:
             for atom in expression.atoms:
                 name = f"atom{len(names)}"
                 names[name] = atom.expression
-                index, wall = expression.index, search.join_wall(expression.index)
+                index, wall = expression.index, search.join_counted(expression.index)
                 queries[atom] = f"select count(*) from {index} {wall} where {index} match :{name}"
         with self._lock:
             if time.monotonic() > self._expires or len(self._counts) > _MAX_COUNTS:
                 self._counts, self._expires = {}, time.monotonic() + _COUNTS_SECONDS
             known = {key: self._counts[key] for key in queries if key in self._counts}
         before = known.pop("rows", None)
-        known.pop("others", None)  # read every time: a remembered answer could be wrong
+        for name in ("strangers", "beside"):  # read every time: a remembered answer could be wrong
+            known.pop(name, None)
         values = search.values | names
         known |= self._read(connection, {key: sql for key, sql in queries.items() if key not in known}, values)
         if before is not None and abs(known["rows"] - before) > _COUNTS_DRIFT * before:
             with self._lock:
                 self._counts = {}
             known = self._read(connection, queries, values)
-        counts = {key: known[key] for key in queries if isinstance(key, Atom)}
-        return int(known["rows"]), int(known.get("others", 0)), counts, known.get("mean_length")
+        return {key: known[key] for key in queries}
 
     def _read(self, connection: Connection, queries: Mapping[Any, str], values: Mapping[str, Any]) -> dict[Any, Any]:
         columns = ", ".join(f"({sql})" for sql in queries.values())
         (counts,) = connection.fetch(f"select {columns}", values)
         new = dict(zip(queries, (count or 0 for count in counts), strict=True))
+        if isinstance(new.get("rows"), bytes):
+            new["rows"] = read_all_rows(new["rows"])
         with self._lock:
             self._counts |= new
         return new
@@ -306,7 +327,14 @@ def _select_ranked(search: Fts5Search, *, guarded: bool) -> str:
     """
 
 
-_IN_WALL = "m.namespace = :namespace and m.project = :project and m.deleted_at is null"
+# Numbers above 0 if there are other namespaces than this one and that of its files, and if there is that one.
+_STRANGERS = """
+    select exists (select 1 from memories where namespace < min(:namespace, :beside))
+         + exists (select 1 from memories
+             where namespace > min(:namespace, :beside) and namespace < max(:namespace, :beside))
+         + exists (select 1 from memories where namespace > max(:namespace, :beside))
+"""
+_BESIDE = "select exists (select 1 from memories where namespace = :beside)"
 LISTED = "select value from json_each(:listed)"
 _WEIGHTS = ", ".join(f":weight{number}" for number in range(len(INDEX_COLUMNS)))
 

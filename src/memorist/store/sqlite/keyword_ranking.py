@@ -20,7 +20,7 @@ from memorist.store.database import Connection
 from memorist.store.inverted_index import PLACE_BITS, Postings, Rows
 from memorist.store.keyword_search import STEMS, KeywordSearch
 from memorist.store.records import Scope
-from memorist.store.sqlite.live_index import LiveIndex
+from memorist.store.sqlite.live_index import Family, LiveIndex
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
     K1,
@@ -96,6 +96,7 @@ class WordRanking:
     scope: Scope
     namespace: str
     weights: Scores  # of the columns
+    family: Family  # whose numbers count
     _found: dict[tuple[str, ...], Postings] = field(default_factory=dict)
     _rows: dict[Atom, Rows] = field(default_factory=dict)
     _occurrences: _Occurrences | None = None  # in the rows that were scored last
@@ -108,12 +109,12 @@ class WordRanking:
     ) -> "WordRanking | None":
         """Weight the words of a search and choose the rows worth scoring; None if only FTS5 can answer it."""
         columns = np.array([weights.get(column, 0.0) for column in INDEX_COLUMNS])
-        ranking = cls(live, search, scope, namespace, columns)
+        ranking = cls(live, search, scope, namespace, columns, live.find_family(namespace))
         atoms = search.expressions[0].atoms
         if live.index.has_long and any(len(_stems(atom)) > 1 for atom in (*atoms, *search.expressions[0].required)):
             return None
         search.shares_index = any(name != namespace for name in live.namespaces)
-        search.weigh(live.position[1], {atom: live.count_rows(_stems(atom)) for atom in atoms})
+        search.weigh(ranking.family.rows, {atom: live.count_rows(_stems(atom), ranking.family) for atom in atoms})
         return ranking
 
     def run(self, connection: Connection, limit: int, min_found: int) -> tuple[list[Match], list[int] | None] | None:
@@ -198,7 +199,7 @@ class WordRanking:
         search, expression, index = self.search, self.search.expressions[0], self.live.index
         wanted = expression.required if search.needs_all else expression.atoms
         # In the order of FTS5's own function: the sums are the same to the last bit.
-        length = K1 * (1 - B + B * index.lengths[rows].astype(np.float64) / index.mean_words)
+        length = K1 * (1 - B + B * index.lengths[rows].astype(np.float64) / self.family.mean_words)
         scores, matched = np.zeros(len(rows)), np.zeros(len(rows), np.bool_)
         present: dict[Atom, Flags] = {}
         self._occurrences = _Occurrences(rows)
@@ -208,7 +209,7 @@ class WordRanking:
             present[atom] = _flag(numbers, len(rows))
             matched |= present[atom]
             counts = np.bincount(numbers, self.weights[places >> PLACE_BITS], len(rows))
-            scores += bm25_idf(self.live.count_rows(_stems(atom)), index.live) * (
+            scores += bm25_idf(self.live.count_rows(_stems(atom), self.family), self.family.rows) * (
                 counts * (K1 + 1.0) / (counts + length)
             )
         has_all = np.full(len(rows), search.all_first)

@@ -14,10 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from memorist.errors import StoreError
 from memorist.forks import renew_after_fork
 from memorist.store.database import Connection, Database
+from memorist.store.documents import namespace_beside
 from memorist.store.inverted_index import IndexedText, InvertedIndex
+from memorist.store.sqlite.bm25 import LENGTH_SAMPLE
 from memorist.store.word_matching import INDEX_COLUMNS
 from memorist.text.tokenizer import list_stems
 from memorist.time_limit import without_limit
@@ -53,6 +57,15 @@ _CHANGES = f"select * from ({_CHANGED}) union all select * from ({_NEW})"
 
 
 @dataclass(frozen=True, slots=True)
+class Family:
+    """The rows of a namespace and of its files: their owners (None: of all rows), their number and mean length."""
+
+    owners: tuple[int, ...] | None
+    rows: int
+    mean_words: float
+
+
+@dataclass(frozen=True, slots=True)
 class LiveIndex:
     """
     An inverted index, the numbers of the namespaces that own its rows, and how far it has followed the database.
@@ -66,16 +79,38 @@ class LiveIndex:
     logged: int = 0
     newest: int = 0
     position: tuple[int, int] = (0, 0)
-    _counts: dict[tuple[str, ...], int] = field(default_factory=dict)  # of rows with words that were asked for
+    _counts: dict[Any, int] = field(default_factory=dict)  # of rows with words that were asked for
+    _families: dict[str, "Family"] = field(default_factory=dict)
 
-    def count_rows(self, words: tuple[str, ...]) -> int:
-        """Return the number of rows with a word or a phrase."""
-        count = self._counts.get(words)
+    def count_rows(self, words: tuple[str, ...], family: "Family") -> int:
+        """Return the number of rows of a family with a word or a phrase."""
+        key = (family.owners, words)
+        count = self._counts.get(key)
         if count is None:
             if len(self._counts) >= _MAX_COUNTS:
                 self._counts.clear()
-            count = self._counts[words] = len(self.index.find(words).distinct_rows)
+            rows = self.index.find(words).distinct_rows
+            if family.owners is not None:
+                rows = rows[np.isin(self.index.owners[rows], family.owners)]
+            count = self._counts[key] = len(rows)
         return count
+
+    def find_family(self, namespace: str) -> "Family":
+        """Return the rows whose numbers count in a namespace: its own and those of its files."""
+        if (known := self._families.get(namespace)) is not None:
+            return known
+        index = self.index
+        names = {namespace, namespace_beside(namespace)}
+        if names.issuperset(self.namespaces):
+            family = Family(None, index.live, index.mean_words)
+        else:
+            owners = tuple(number for name, number in self.namespaces.items() if name in names)
+            rows = np.flatnonzero(np.isin(index.owners[: index.count], owners) & index.alive[: index.count])
+            newest = rows[np.argsort(index.keys[rows])[-LENGTH_SAMPLE:]]
+            mean = int(index.lengths[newest].sum()) / len(newest) if len(newest) else 1.0
+            family = Family(owners, len(rows), mean or 1.0)
+        self._families[namespace] = family
+        return family
 
     def take_in(self, changes: Sequence[Sequence[Any]], *, beside_others: bool = False) -> "LiveIndex | None":
         """
@@ -106,6 +141,7 @@ class LiveIndex:
             logged=entries[-1][0] if entries else self.logged,
             newest=max([self.newest, *texts]),
             _counts={},
+            _families={},
         )
 
     @property

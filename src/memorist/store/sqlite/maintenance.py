@@ -8,6 +8,7 @@ import apsw
 
 from memorist.atomic_file import sweep_parts, sync_to_disk
 from memorist.errors import StoreError
+from memorist.reports import FILE_PROBLEM
 from memorist.store.database import Connection
 from memorist.store.sqlite.connections import ConnectionPool
 from memorist.store.sqlite.dialect import SqliteConnection
@@ -21,9 +22,9 @@ def find_file_problems(connection: SqliteConnection) -> Iterator[str]:
         for line in lines.splitlines():
             # An index that does not agree with its view is found and repaired by another check.
             if line not in ("ok", "*** in database main ***") and not any(index in line for index in INDEXES):
-                yield f"database: {line}"
+                yield f"{FILE_PROBLEM} {line}"
     for table, rowid, parent, _ in connection.fetch("pragma foreign_key_check"):
-        yield f"database: row {rowid} of {table} points to a missing row of {parent}"
+        yield f"{FILE_PROBLEM} row {rowid} of {table} points to a missing row of {parent}"
 
 
 def purge_indexes(connection: Connection) -> None:
