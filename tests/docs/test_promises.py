@@ -229,6 +229,11 @@ SECURITY: Promises = {
         "test_walls.py::test_every_public_method_is_called_here",
         "test_walls.py::test_names_of_another_namespace_find_nothing_tell_nothing_and_change_nothing",
         "test_walls.py::test_hidden_counts_nothing_of_another_namespace",
+        "test_twin_walls.py::test_what_is_hidden_changes_no_answer",
+    ),
+    "A token for the HTTP API is for one namespace; only the secret that signs tokens chooses any.": (
+        "web/test_http_access.py::test_a_token_without_a_namespace_of_its_own_is_for_that_of_the_server",
+        "web/test_http_access.py::test_a_token_of_one_namespace_stays_in_it",
     ),
     "With `memorist mcp --only-project NAME`, a client cannot read, count or change memories of other projects.": (
         "mcp_server/test_mcp_tools.py::TestOnlyProject::test_no_tool_takes_a_project",
