@@ -508,6 +508,13 @@ class TestLimits:
         assert kept == [f"q{place}" for place in range(39, 39 - len(kept), -1)]
         assert 800_000 < len(kept) * 50_000 <= 1_000_000
 
+    def test_a_purge_drops_all_that_is_beyond(self, memory: Memorist, target: Path | str, tmp_path: Path) -> None:
+        self.add_recalls(memory, tmp_path, [*[91] * 250, 89])
+
+        memory.purge()
+
+        assert self.list_queries(target) == ["q250"]
+
     def test_a_purge_drops_what_is_beyond_and_leaves_nothing_of_it_in_the_file(
         self, path: Path, tmp_path: Path
     ) -> None:
