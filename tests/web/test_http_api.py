@@ -16,7 +16,6 @@ from urllib.parse import urlencode
 
 import pytest
 from test_http_access import ask
-from web_server import TOKEN, WebServer, web_server
 
 import memorist
 from memorist import Memorist
@@ -32,6 +31,7 @@ from memorist.web.client import Remote
 from memorist.web.operations import OPERATIONS
 from memorist.web.transport import Transport, multipart
 from patience import LONGEST
+from web_server import TOKEN, WebServer, web_server
 
 OPERATION = {operation.name: operation for operation in OPERATIONS}
 
