@@ -6,7 +6,7 @@ by each strange one in turn. Tests that change several values at once draw from 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -52,12 +52,12 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from places(value[key])
 
 
-def replace_each(value: Any) -> Iterator[Any]:
+def replace_each(value: Any, others: Sequence[Any] = STRANGE) -> Iterator[Any]:
     """Yield a record again and again, each time with another of its values missing or of another type."""
     value = deepcopy(value)
     for holder, key in list(places(value)):
         kept = holder[key]
-        for other in STRANGE:
+        for other in others:
             holder[key] = other
             yield value
         if isinstance(holder, dict):
