@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from memorist.errors import InvalidInput
 from memorist.redact import RedactedSecret, redact
+from memorist.redact.allowances import compile_allowances
 from planted import ALNUM, HEX, Maker, Planted, everything
 
 PLANTED = everything()
@@ -250,6 +251,31 @@ class TestAllowances:
     def test_a_broken_regex_is_refused(self) -> None:
         with pytest.raises(InvalidInput, match="not a regular expression"):
             redact("any text", ["/[/"])
+
+    @pytest.mark.parametrize("pattern", [r"^(\w+)+$", "(a|a)*$", "(.*)*(.*)*#", "(a?){60}" + "a{60}", "((a*)*)*b"])
+    def test_no_regex_takes_long(self, pattern: str) -> None:
+        secret = "a" * 4_000 + "7B!"
+        started = time.process_time()
+
+        assert kinds(f"password: {secret}", (f"/{pattern}/",)) in (["password"], [])
+        assert time.process_time() - started < 10
+
+    @pytest.mark.parametrize("pattern", [r"(a)\1", "(?=a)a", "(?i)a", "a*+b", r"\bpass", "(?P<x>a)"])
+    def test_what_cannot_be_bounded_is_refused_with_what_can(self, pattern: str) -> None:
+        with pytest.raises(InvalidInput, match=r"not supported.*use characters, .classes.") as refused:
+            redact("any text", [f"/{pattern}/"])
+        assert pattern[:6] in str(refused.value)
+
+    @pytest.mark.parametrize("pattern", ["a{2000}", "(a{50}){50}", "((){900}){900}"])
+    def test_one_that_repeats_too_much_is_refused(self, pattern: str) -> None:
+        with pytest.raises(InvalidInput, match="repeats too much"):
+            redact("any text", [f"/{pattern}/"])
+
+    @given(st.from_regex(r"\A(\^?([ab.1]|\[ab\]|\[\^a\]|\(a\|b1?\)|\(\?:b.\)|\\d)([*+?]|\{1,2\}|\{2\}|\{,1\})?){1,6}\$?\Z"),
+           st.text("ab1", max_size=8))  # fmt: skip
+    @settings(max_examples=400, deadline=None)
+    def test_a_regex_means_what_it_means_in_python(self, pattern: str, text: str) -> None:
+        assert compile_allowances([f"/{pattern}/"])(text) == (re.search(pattern, text) is not None)
 
 
 def pieces() -> st.SearchStrategy[str]:

@@ -5,8 +5,9 @@ Vectors there are of other models, and are made anew. A memory that was deleted 
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,23 +56,23 @@ class MemoryDatabase:
         with open_foreign(self.file) as database:
             if not database.has(TABLES[self.format]):
                 raise InvalidInput(f"{self.file} is not a database of {self.format}")
-            for place, values, by_id in self._read_values(database):
+            for place, convert, by_id in self._read_rows(database):
                 try:
-                    yield memory_record(f"{self.file}, {place}", values, {"by_id": True} if by_id else None)
+                    yield memory_record(f"{self.file}, {place}", convert(), {"by_id": True} if by_id else None)
                 except InvalidInput as exc:
                     self.skipped.append((f"{self.file}, {place}", str(exc)))
 
-    def _read_values(self, database: ForeignDatabase) -> Iterator[tuple[str, dict[str, Any], bool]]:
-        """Yield the arguments of `add` for each memory, its place, and if the same text may be there already."""
+    def _read_rows(self, database: ForeignDatabase) -> Iterator[tuple[str, Callable[[], dict[str, Any]], bool]]:
+        """Yield the place of each memory, a call for the arguments of `add`, and if its text may be there already."""
         if self.format == CLAUDE_MEM:
             for row in database.read("observations", _OBSERVATION_COLUMNS, order=("id",)):
-                yield f"observation {row['id']}", self._convert_observation(row), False
+                yield f"observation {row['id']}", partial(self._convert_observation, row), False
             for row in database.read("session_summaries", _SUMMARY_COLUMNS, order=("id",)):
-                yield f"summary {row['id']}", self._convert_summary(row), False
+                yield f"summary {row['id']}", partial(self._convert_summary, row), False
         else:
             for row in database.read("memories", _MEMORY_COLUMNS, order=("id",)):
                 if row["deleted_at"] is None:
-                    yield f"memory {row['id']}", self._convert_memory(row), _name_store(row) is not None
+                    yield f"memory {row['id']}", partial(self._convert_memory, row), _name_store(row) is not None
 
     def _convert_observation(self, row: Mapping[str, Any]) -> dict[str, Any]:
         texts = [row["subtitle"], row["narrative"], row["text"]]

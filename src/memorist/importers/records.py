@@ -7,6 +7,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from memorist import validation
+from memorist.errors import InvalidInput
 from memorist.ingest.redaction import Redaction
 from memorist.records import FactDraft
 from memorist.store.export import ExportRecord
@@ -23,9 +24,29 @@ class Redactor:
         self.counts: Counter[str] = Counter()
 
     def __call__(self, value: Any) -> Any:
+        size = _count_characters(value)
+        if size > validation.MAX_CONTENT_CHARACTERS:  # before it is read for secrets, which takes a while
+            raise InvalidInput(
+                f"it has a text of {size:,} characters; at most {validation.MAX_CONTENT_CHARACTERS:,} fit: split it "
+                "into parts"
+            )
         clean, report = self._redaction.redact_value(value)
         self.counts.update(entry["kind"] for entry in report)
         return clean
+
+
+def _count_characters(value: Any) -> int:
+    """Return the number of characters in the texts and keys of a JSON value."""
+    waiting, count = [value], 0
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            count += len(one)
+        elif isinstance(one, Mapping):
+            waiting += [*map(str, one), *one.values()]
+        elif isinstance(one, list):
+            waiting += one
+    return count
 
 
 def derive_id(*parts: str | None) -> str:
