@@ -54,7 +54,7 @@ _PLACEHOLDER = r"\[redacted:[a-z0-9-]{1,32}\]"
 def _find_secrets(text: str) -> Iterator[_Span]:
     """Yield all secrets of a text, the surest first; they may overlap."""
     # Loaded late: processes that only read need none.
-    from memorist.redact import assignments, checksums, locations, patterns, tables
+    from memorist.redact import assignments, checksums, commands, locations, patterns, tables
 
     # A placeholder becomes a barrier that no pattern reads across.
     text = re.sub(_PLACEHOLDER, lambda found: "\0" * len(found[0]), text)
@@ -63,6 +63,7 @@ def _find_secrets(text: str) -> Iterator[_Span]:
     yield from patterns.find_secrets_by_pattern(text, long_words)
     yield from checksums.find_secrets_by_checksum(text, lowered, long_words)
     yield from locations.find_secrets_by_location(text, lowered)
+    yield from commands.find_secrets_in_commands(text, lowered)
     yield from assignments.find_secrets_by_name(text, lowered)
     yield from assignments.find_secrets_by_service(text, lowered)
     yield from tables.find_secrets_in_tables(text, lowered)

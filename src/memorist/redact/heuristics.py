@@ -138,16 +138,17 @@ def is_stand_in(value: str) -> bool:
 
 _STAND_IN_WORDS = frozenset(
     """
-    a abc abcdef access account admin an any api apikey app argument auth authentication authorization bar basic baz
-    bearer bool boolean bot buffer bytes client code cookie correct credential credentials csrf custom data db
-    default demo digest disabled dummy empty enabled encrypted env environment expired fake false field file first
-    flag foo foobar generated github google hash hashed header here hidden host http id init inline input int
-    internal invalid jwt key keys last local login long manual masked missing mock model my mypassword mysecret name
-    new next no none null number oauth object off old on one open option optional or other our param parameter pass
-    passphrase passwd password passwords path placeholder plain pointer prefix private public pw pwd random raw read
-    redacted refresh removed required root sample secret secrets server service session set short signing some ssh
-    static str string strings super system target temp test testing text the this tmp todo token tokens true two
-    type undefined unknown unset user username valid value values variable vault weak web write wrong x y your z
+    a abc abcdef access account admin an any api apikey app argument auth authentication authorization bar basic
+    baz bearer bool boolean bot buffer bytes client code cookie correct credential credentials csrf custom data db
+    default demo digest disabled dummy empty enabled encrypted env environment erforderlich expired fake false
+    field file first flag foo foobar generated github google hash hashed header here hidden host http id init
+    inline input int internal invalid jwt key keys last local login long manual masked missing mock model my
+    mypassword mysecret name new next no none null number oauth object obligatoire obligatorio off old on one open
+    option optional or other our param parameter pass passphrase passwd password passwords path pflichtfeld
+    placeholder plain pointer prefix private public pw pwd random raw read redacted refresh removed required root
+    sample secret secrets server service session set short signing some ssh static str string strings super system
+    target temp test testing text the this tmp todo token tokens true two type undefined unknown unset user
+    username valid value values variable vault weak web write wrong x y your z
     """.split()
 )
 
