@@ -53,6 +53,7 @@ class Resources:
         resolve_embedder: Callable[[str | Embedder], Embedder | None],
         near: str,
         redaction: Redaction,
+        model_redaction: Redaction,
         reranker: Reranker,
         owns_reranker: bool,
         surface: str,
@@ -63,6 +64,7 @@ class Resources:
         self.search_timeout = search_timeout
         self.near = near
         self.redaction = redaction
+        self.model_redaction = model_redaction  # of what models write: turns, files, facts and summaries of sessions
         self.reranker = reranker
         self.recorder = Recorder(store)
         self.surface = surface  # by which searches come

@@ -9,6 +9,7 @@ from memorist.redact.heuristics import (
     MAX_JUDGED_CHARACTERS,
     UPPER,
     contains,
+    find_windows,
     is_placeholder,
     is_stand_in,
     looks_chosen,
@@ -27,7 +28,8 @@ from memorist.redact.locations import find_value, find_value_end
 def find_secrets_by_name(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
     """Yield the value assigned to each such name, or else the first random word shortly after it."""
     done = 0
-    for name in _find_names(lowered):
+    windows = find_windows(lowered, _NAME_PARTS, _MAX_NAME_CHARACTERS, _MAX_NAME_CHARACTERS)
+    for name in (name for window in windows for name in regex(_SECRET_NAMES).finditer(lowered, *window)):
         if name.start() < done or (name[0] in _PARTS_OF_WORDS and not _starts_word(text, name)):
             continue
         start, end = (
@@ -40,24 +42,6 @@ def find_secrets_by_name(text: str, lowered: str) -> Iterator[tuple[int, int, st
             done = find_value_end(text, start, end)
             yield start, done, _kind_of_name(name[0])
             done = max(done, name.end())
-
-
-def _find_names(lowered: str) -> Iterator[re.Match[str]]:
-    """Yield the names of secrets. Looking for a part of each first is several times faster than one pattern for all."""
-    places: list[int] = []
-    for part in _NAME_PARTS:
-        at = lowered.find(part)
-        while at >= 0:
-            places.append(at)
-            at = lowered.find(part, at + 1)
-    windows: list[tuple[int, int]] = []
-    for at in sorted(places):
-        start = max(0, at - _MAX_NAME_CHARACTERS)
-        if windows and start <= windows[-1][1]:
-            start, _ = windows.pop()
-        windows.append((start, at + _MAX_NAME_CHARACTERS))
-    for window in windows:
-        yield from regex(_SECRET_NAMES).finditer(lowered, *window)
 
 
 # A password in other languages. Ordinary words follow some of these, so a value has to look like a password.

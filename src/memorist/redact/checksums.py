@@ -77,7 +77,7 @@ def _find_seed_phrases(text: str, lowered: str) -> _Found:
 
 _ELEVEN_WORDS = " [a-z]{3,8}+" * 11  # a group that repeats would be several times slower
 _NUMBERED_WORDS = (  # 1. able 2. about 3. above, on one line or on several
-    r"(?<![\w.])0?1[.):\]]{1,2}[ \t]{0,4}[a-z]{3,8}[\s,;]{1,4}\(?"
+    r"1(?:(?<![\w.]1)|(?<=01)(?<![\w.]01))[.):\]]{1,2}[ \t]{0,4}[a-z]{3,8}[\s,;]{1,4}\(?"
     r"0?2[.):\]]{1,2}[ \t]{0,4}[a-z]{3,8}[\s,;]{1,4}\(?0?3[.):\]]"
 )
 _SEED_NAME = r"seed|mnemonic|recovery|wallet"

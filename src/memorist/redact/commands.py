@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator
 
-from memorist.redact.heuristics import is_placeholder, is_stand_in, looks_chosen, looks_like_password, regex
+from memorist.redact.heuristics import (
+    find_windows,
+    is_placeholder,
+    is_stand_in,
+    looks_chosen,
+    looks_like_password,
+    regex,
+)
 from memorist.redact.locations import find_value, find_value_end
 
 _Found = Iterator[tuple[int, int, str]]
@@ -10,8 +17,8 @@ _Found = Iterator[tuple[int, int, str]]
 
 def find_secrets_in_commands(text: str, lowered: str) -> _Found:
     """Yield start, end and kind of each secret that is an argument of a command, or of a call in code."""
-    if any(program in lowered for program in _PROGRAMS):
-        yield from _find_in_arguments(text, lowered)
+    for window in find_windows(lowered, _PROGRAMS, _MAX_BEFORE_PROGRAM, _MAX_COMMAND_CHARACTERS):
+        yield from _find_in_arguments(text, lowered, window)
     if "(" in text and any(name in lowered for name in _CALLED_NAMES):
         yield from _find_in_calls(text, lowered)
 
@@ -20,10 +27,11 @@ _PROGRAMS = """
     mysql mariadb login redis-cli requirepass sshpass curl sqlcmd bcp isql osql tsql zip 7z mongo cqlsh rdesktop ldap
     openssl freerdp mstsc smbclient rpcclient lftp sqlplus impdp expdp rman sqlldr passwd sudo cryptsetup -stdin /user:
 """.split()
+_MAX_BEFORE_PROGRAM, _MAX_COMMAND_CHARACTERS = 300, 700
 _CALLED_NAMES = ("auth", "login", "connect", "log_in", "signin", "sign_in", "logon")
 
 
-def _find_in_arguments(text: str, lowered: str) -> _Found:
+def _find_in_arguments(text: str, lowered: str, window: tuple[int, int]) -> _Found:
     """Yield passwords without a name; those after an option that other programs have too must look like one."""
     for form, sure, source in (
         (_MAYBE_LOGINS, False, lowered),
@@ -31,12 +39,12 @@ def _find_in_arguments(text: str, lowered: str) -> _Found:
         (_CAPITAL_OPTIONS, True, text),
         (_PIPED, True, lowered),
     ):
-        for found in regex(form).finditer(source):
+        for found in regex(form).finditer(source, *window):
             start, end, _ = find_value(text, found.end())
             value = text[start:end]
             if len(value) > 3 and not is_placeholder(value) and (sure or looks_like_password(value)):
                 yield start, find_value_end(text, start, end), "password"
-    for found in regex(_LOGIN_PAIR).finditer(lowered):
+    for found in regex(_LOGIN_PAIR).finditer(lowered, *window):
         start, end = found.span(found.lastindex or 0)
         if looks_chosen(text[start:end]) and not is_placeholder(text[start:end]):
             yield start, end, "password"

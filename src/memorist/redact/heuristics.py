@@ -3,6 +3,7 @@
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 
 MAX_JUDGED_CHARACTERS = 100  # only the beginning of a value is judged
@@ -18,6 +19,27 @@ def regex(text: str) -> re.Pattern[str]:
 
 def contains(kind: str, value: str) -> bool:
     return regex(kind).search(value) is not None
+
+
+def find_windows(text: str, parts: Iterable[str], before: int, after: int) -> list[tuple[int, int]]:
+    """
+    Return the stretches of a text around any of some parts, from its first to its last.
+
+    To look for a part of each first is several times faster than one pattern for all.
+    """
+    places: list[int] = []
+    for part in parts:
+        at = text.find(part)
+        while at >= 0:
+            places.append(at)
+            at = text.find(part, at + 1)
+    windows: list[tuple[int, int]] = []
+    for at in sorted(places):
+        start = max(0, at - before)
+        if windows and start <= windows[-1][1]:
+            start, _ = windows.pop()
+        windows.append((start, at + after))
+    return windows
 
 
 def looks_random(value: str) -> bool:
