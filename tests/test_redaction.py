@@ -14,6 +14,7 @@ import memorist
 from conftest import HashingEmbedder
 from living import rows, texts
 from memorist import InvalidInput, Memorist
+from memorist.engine.prompts import for_model
 from memorist.ingest.redaction import Redaction
 from memorist.records import MemoryDraft
 from memorist.redact import redact
@@ -359,3 +360,10 @@ def test_a_text_is_redacted_as_redact_does_it() -> None:
     assert Redaction(on=True).redact_text(text) == redact(text)[0]
     assert Redaction().redact_text(text) == text
     assert json.dumps(Redaction(on=True).report_secrets({"text": text})).count("kind") == 2
+
+
+def test_a_tool_of_a_model_writes_without_secrets_and_its_program_as_before(hashed: Memorist) -> None:
+    for_model(hashed).add(f"the model noted {TOKEN}")
+    hashed.add(f"the program noted {TOKEN}")
+
+    assert set(texts(hashed.list())) == {f"the model noted {MARK}", f"the program noted {TOKEN}"}
