@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -650,6 +651,20 @@ class TestWhatCannotBeRead:
 
     def test_the_report_is_one(self, memory: Memorist) -> None:
         assert memory.import_conversations(DATA / "claude.json") == ImportReport("claude", added=5, sessions=2)
+
+
+def test_a_turn_that_is_too_long_is_refused_before_it_is_read_for_secrets(memory: Memorist, tmp_path: Path) -> None:
+    long, short = ({"role": "user", "content": text} for text in ("password= ://a:b@ " * 1_500_000, "Hello"))
+    (tmp_path / "chat.json").write_text(json.dumps([long, short]))
+    started = time.process_time()
+
+    report = memory.import_conversations(tmp_path / "chat.json")
+
+    assert time.process_time() - started < 10  # of this process: what others take does not count
+    ((_, reason),) = report.skipped
+    assert report.added == 1
+    assert reason.startswith("turn 1 of")
+    assert reason.endswith("content has 26,999,999 characters; at most 1,000,000 fit: split it into parts")
 
 
 class TestWhileItGoesOn:

@@ -14,7 +14,7 @@ import memorist
 from conftest import HashingEmbedder
 from memorist import Memorist
 from memorist.embed.wordpiece import count_tokens
-from memorist.present.framing import CAUTION
+from memorist.present.framing import CAUTION, as_data
 
 ABOUT = "the harbour crane"  # what every one of them is about, so that it is found
 BUDGETS = (64, 128, 300, 1000, 4000)
@@ -174,6 +174,28 @@ def unseen(text: str) -> set[str]:
         if (unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp") and one not in "\n\t")
         or "\ufe00" <= one <= "\ufe0f" or "\U000e0000" <= one <= "\U000e0fff" or one in "\u034f\u115f\u1160\u3164\uffa0"
     }  # fmt: skip
+
+
+# Of Unicode's property Other_Default_Ignorable_Code_Point, of which Python knows nothing.
+IGNORABLE = (
+    *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2065, 0x3164, 0xFFA0), *range(0xFFF0, 0xFFF9), *range(0xE0000, 0xE1000)
+)  # fmt: skip
+SELECTORS = (*range(0x180B, 0x1810), *range(0xFE00, 0xFE0E))
+SEEN_SIGNS = (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD)  # before a number
+
+
+def test_no_character_that_a_reader_does_not_see_is_left() -> None:
+    controls = [code for code in range(0x110000) if unicodedata.category(chr(code)) in ("Cc", "Cf")]
+    hidden = (
+        {*controls, *IGNORABLE, *SELECTORS, *range(0x13430, 0x13460)}
+        - {*SEEN_SIGNS}
+        - {ord(one) for one in "\t\n\r\x85"}
+    )
+
+    left = [f"U+{code:04X}" for code in sorted(hidden) if as_data(f"a{chr(code)}b") != "ab"]
+
+    assert left == []
+    assert as_data("\u0645\u06dd\u0661") == "\u0645\u06dd\u0661"
 
 
 @pytest.fixture

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harder_secrets import harder_secrets, look_alikes
 from memorist.errors import InvalidInput
 from memorist.redact import RedactedSecret, redact
+from memorist.redact.allowances import compile_allowances
 from planted import ALNUM, HEX, Maker, Planted, everything
 
 PLANTED = everything()
@@ -215,6 +217,22 @@ def generated() -> list[str]:
     return [one() for _ in range(20) for one in made]
 
 
+@pytest.mark.parametrize("one", harder_secrets(), ids=lambda one: one.kind[:40])
+def test_a_secret_that_is_harder_to_see_is_found(one: Planted) -> None:
+    result = PLACEHOLDER.sub("", redact(one.text)[0])
+
+    parts = one.secret.split() if " " in one.secret else [one.secret[at : at + 8] for at in range(len(one.secret) - 7)]
+    assert [part for part in parts or [one.secret] if part in result] == []
+
+
+def test_what_looks_like_one_is_left_alone() -> None:
+    texts = look_alikes()
+    alarms = [(text, found) for text in texts for found in redact(text)[1]]
+
+    assert len(texts) >= 150
+    assert len(alarms) <= len(texts) // 100, alarms
+
+
 ORDINARY = [
     *Path(__file__).with_name("data").joinpath("ordinary.txt").read_text("utf-8").split("\n%\n"),
     *generated(),
@@ -225,6 +243,13 @@ class TestOrdinaryText:
     def test_it_comes_back_as_it_is(self) -> None:
         assert [(text, found) for text in ORDINARY for found in redact(text)[1]] == []
         assert all(redact(text)[0] is text for text in ORDINARY)
+
+
+PIECES = ["^", "$"] + [
+    piece + repetition
+    for piece in ("a", ".", "[ab]", "[^a]", "(a|b1?)", "(?:b.)", "((a*)b)", r"\d", "(|b)")
+    for repetition in ("", "*", "+", "?", "{1,2}", "{2}", "{,1}", "{1,}", "*?")
+]
 
 
 class TestAllowances:
@@ -250,6 +275,30 @@ class TestAllowances:
     def test_a_broken_regex_is_refused(self) -> None:
         with pytest.raises(InvalidInput, match="not a regular expression"):
             redact("any text", ["/[/"])
+
+    @pytest.mark.parametrize("pattern", [r"^(\w+)+$", "(a|a)*$", "(.*)*(.*)*#", "(a?){60}" + "a{60}", "((a*)*)*b"])
+    def test_no_regex_takes_long(self, pattern: str) -> None:
+        secret = "a" * 4_000 + "7B!"
+        started = time.process_time()
+
+        assert kinds(f"password: {secret}", (f"/{pattern}/",)) in (["password"], [])
+        assert time.process_time() - started < 10
+
+    @pytest.mark.parametrize("pattern", [r"(a)\1", "(?=a)a", "(?i)a", "a*+b", r"\bpass", "(?P<x>a)"])
+    def test_what_cannot_be_bounded_is_refused_with_what_can(self, pattern: str) -> None:
+        with pytest.raises(InvalidInput, match=r"not supported.*use characters, .classes.") as refused:
+            redact("any text", [f"/{pattern}/"])
+        assert pattern[:6] in str(refused.value)
+
+    @pytest.mark.parametrize("pattern", ["a{2000}", "(a{50}){50}", "((){900}){900}"])
+    def test_one_that_repeats_too_much_is_refused(self, pattern: str) -> None:
+        with pytest.raises(InvalidInput, match="repeats too much"):
+            redact("any text", [f"/{pattern}/"])
+
+    @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map("".join), st.text("ab1", max_size=8))
+    @settings(max_examples=400, deadline=None)
+    def test_a_regex_means_what_it_means_in_python(self, pattern: str, text: str) -> None:
+        assert compile_allowances([f"/{pattern}/"])(text) == (re.search(pattern, text) is not None)
 
 
 def pieces() -> st.SearchStrategy[str]:
@@ -310,7 +359,15 @@ HOSTILE = """
     wpa-psk\\x20 \\npsk\\x20 create\\x20user\\x20 identified\\x20by\\x20 password\\x20' curl\\x20\\\\\\n
     |--\\n| password,\\n ,password,a password|b\\n|-|-|\\n 4111\\x20 4111- 5K 1\\x20abandon\\x20 \\x20able
     wallet\\x20able\\x20 @a/ ://a:b@c/ db:5432:a:b: cloudflare: $2b$10$ $argon2id$ {SHA} a\\x20pgpass\\n </td><td>
-    password:\\x20b\\n [a]\\npassword\\x20=\\x20b\\n
+    password:\\x20b\\n [a]\\npassword\\x20=\\x20b\\n password=\\\\\\n password\\x20=\\x20(\\n
+    variable\\x20"password"\\x20{\\n
+    value:\\x20x\\nname:\\x20password\\n name:\\x20password\\n\\x20a:\\x20b\\n auth=('a',\\x20
+    login("a", connect(a,\\x20b,\\x20
+    sqlcmd\\x20-P\\x20 mongo\\x20-p\\x20 sqlplus\\x20a/b\\x20 echo\\x20a\\x20|\\x20 sudo\\x20echo\\x20
+    net\\x20use\\x20 WIFI:S:a;
+    backup\\x20codes\\x20 backup\\x20codes\\n12345678\\n 1.\\x20able\\x202.\\x20about\\x203.
+    -----END\\x20PRIVATE\\x20KEY-----
+    aB3x\\n-----END\\x20PRIVATE\\x20KEY-----\\n mot\\x20de\\x20passe\\x20est\\x20 비밀번호는\\x20 otpauth-migration://data=
     aB3x \\n \\0 [redacted: [redacted:a] \\x27 \\\\n 密码 AKIA Q~ key- 1234567890:AA @tcp( :thin:a/b@ SG.
 """.split()
 

@@ -14,6 +14,7 @@ import memorist
 from conftest import HashingEmbedder
 from living import rows, texts
 from memorist import InvalidInput, Memorist
+from memorist.engine.prompts import for_model
 from memorist.ingest.redaction import Redaction
 from memorist.records import MemoryDraft
 from memorist.redact import redact
@@ -100,6 +101,18 @@ def by_relations(memory: Memorist) -> None:
     memory.supersede(one.id, third.id, said_by=TOKEN)
 
 
+def by_files(memory: Memorist) -> None:
+    memory.create_file("/keys.txt", f"the key is {TOKEN}")
+    memory.create_file("/notes.txt", "nothing yet")
+    memory.edit_file("/notes.txt", lambda text: f"{text}\nbut {TOKEN}")
+
+
+def by_turns(memory: Memorist) -> None:
+    memory.add(f"use {TOKEN}", kind="turn")
+    memory.add_many([{"content": f"or {TOKEN}", "kind": "turn", "metadata": {"item": {"content": TOKEN}}}])
+    memory.add_turn("assistant", f"I use {TOKEN}", conversation="c")
+
+
 def by_lens(memory: Memorist) -> None:
     memory.set_lens("mine", tags=[TOKEN], source=f"https://{TOKEN}.example.org", boosts={"tag": {TOKEN: 2}})
 
@@ -111,13 +124,14 @@ def by_recall(memory: Memorist) -> None:
 
 
 PATHS: list[Callable[[Memorist], None]] = [
-    by_add, by_title, by_metadata, by_facts, by_add_again, by_add_many, by_update, by_fact, by_sessions, by_tags,
-    by_metadata_keys, by_relations, by_lens, by_recall,
+    by_add, by_title, by_metadata, by_facts, by_add_again, by_add_many, by_update, by_tags, by_metadata_keys,
+    by_relations, by_lens, by_recall,
 ]  # fmt: skip
+PATHS_OF_MODELS: list[Callable[[Memorist], None]] = [by_fact, by_sessions, by_files, by_turns]
 
 
 class TestEveryPathIn:
-    @pytest.mark.parametrize("way", PATHS, ids=lambda way: way.__name__)
+    @pytest.mark.parametrize("way", PATHS + PATHS_OF_MODELS, ids=lambda way: way.__name__)
     def test_no_file_ever_holds_the_secret(self, guarded: Memorist, path: Path, way: Callable[..., None]) -> None:
         way(guarded)
 
@@ -130,6 +144,30 @@ class TestEveryPathIn:
 
         with pytest.raises(AssertionError, match="left behind"):
             check_no_file_has_it(path)
+
+    @pytest.mark.parametrize("way", PATHS_OF_MODELS, ids=lambda way: way.__name__)
+    def test_what_models_write_is_redacted_without_the_setting(
+        self, hashed: Memorist, path: Path, way: Callable[..., None]
+    ) -> None:
+        way(hashed)
+
+        check_no_file_has_it(path)
+
+    @pytest.mark.parametrize("surface", ["mcp", "chat", "hook"])
+    @pytest.mark.parametrize("way", PATHS + PATHS_OF_MODELS, ids=lambda way: way.__name__)
+    def test_everything_is_that_comes_by_the_surface_of_an_agent(
+        self, path: Path, way: Callable[..., None], surface: str
+    ) -> None:
+        with memorist.open(path, embedder="none", surface=surface) as memory:
+            way(memory)
+            check_no_file_has_it(path)
+
+    @pytest.mark.parametrize("way", [*PATHS[:-1], by_fact, by_sessions, by_files], ids=lambda way: way.__name__)
+    def test_the_setting_switches_it_off_for_models_too(self, path: Path, way: Callable[..., None]) -> None:
+        with memorist.open(path, embedder="none", redact=False, surface="mcp") as memory:
+            way(memory)
+            with pytest.raises(AssertionError, match="left behind"):
+                check_no_file_has_it(path)
 
     def test_nothing_is_logged_of_it(self, guarded: Memorist, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.DEBUG):
@@ -322,3 +360,10 @@ def test_a_text_is_redacted_as_redact_does_it() -> None:
     assert Redaction(on=True).redact_text(text) == redact(text)[0]
     assert Redaction().redact_text(text) == text
     assert json.dumps(Redaction(on=True).report_secrets({"text": text})).count("kind") == 2
+
+
+def test_a_tool_of_a_model_writes_without_secrets_and_its_program_as_before(hashed: Memorist) -> None:
+    for_model(hashed).add(f"the model noted {TOKEN}")
+    hashed.add(f"the program noted {TOKEN}")
+
+    assert set(texts(hashed.list())) == {f"the model noted {MARK}", f"the program noted {TOKEN}"}

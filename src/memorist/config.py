@@ -101,7 +101,7 @@ class Settings:
     search_timeout: float = 30.0
     synchronous: str = "full"
     near: str = "report"
-    redact: bool = False
+    redact: bool | None = None  # None: what models write
     redact_allow: tuple[str, ...] = ()
     metadata_index: tuple[str, ...] | None = None
     log_recalls: bool = True

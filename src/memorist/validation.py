@@ -26,7 +26,7 @@ from memorist.records import (
     MemoryDraft,
     new_id,
 )
-from memorist.redact import redact
+from memorist.redact.allowances import compile_allowances, is_pattern
 from memorist.text.dates import Period, parse_period
 
 MAX_CONTENT_CHARACTERS = 1_000_000
@@ -478,8 +478,18 @@ def detail(value: object) -> str:
 def allowances(value: object, what: str) -> tuple[str, ...]:
     """Exceptions from redaction: texts, or patterns written as /regex/."""
     given = patterns(value, what)
-    if given:
-        redact("", given)  # compiles the patterns
+    compile_allowances(given)  # raises if one of them is not valid
+    return given
+
+
+def literal_allowances(value: object, what: str) -> tuple[str, ...]:
+    """Exceptions from redaction that a client of a server names: texts alone."""
+    given = patterns(value, what)
+    if pattern := next((one for one in given if is_pattern(one)), None):
+        raise InvalidInput(
+            f"{what} names the pattern {pattern!r:.80}; a server takes texts alone, because it would run a client's "
+            "pattern for everyone: name a text that the secret contains, or set `redact_allow` where the server runs"
+        )
     return given
 
 

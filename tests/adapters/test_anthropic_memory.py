@@ -455,12 +455,15 @@ def test_an_export_carries_files_that_say_the_same(memory: Memorist, tool: Call,
         ]
 
 
-def test_a_secret_in_a_file_is_not_kept_where_redaction_is_on(path: Path) -> None:
-    key = "AKIA" + "IOSFODNN7EXAMPLQ"
-    with memorist.open(path, embedder="none", redact=True) as memory:
+def test_a_secret_in_a_file_is_not_kept_and_the_model_is_told(path: Path) -> None:
+    key, note = "AKIA" + "IOSFODNN7EXAMPLQ", "What looked like a secret was replaced by [redacted:KIND]."
+    with memorist.open(path, embedder="none") as memory:
         tool = make_call(MemoristMemoryTool(memory))
-        tool("create", "/memories/keys.txt", file_text="nothing yet\n")
-        tool("insert", "/memories/keys.txt", insert_line=1, insert_text=f"the key is {key}")
+        assert note not in tool("create", "/memories/keys.txt", file_text="nothing yet\n")
+        assert note in tool("create", "/memories/key.txt", file_text=f"the key is {key}\n")
+        assert note in tool("insert", "/memories/keys.txt", insert_line=1, insert_text=f"the key is {key}")
+        assert note in tool("str_replace", "/memories/keys.txt", old_str="nothing yet", new_str=f"{key} once more")
+        assert note not in tool("str_replace", "/memories/keys.txt", old_str="once more", new_str="twice")
         with pytest.raises(ToolError, match="looks like a secret"):
             tool("create", f"/memories/{key}.txt", file_text="its name says it")
 

@@ -176,6 +176,15 @@ class TestAdd:
         assert Tools(memory, session="chat:now", warn=print).offered == (SEARCH_TOOL,)
         assert Tools(memory, session="chat:now", warn=print, add=True).offered == (SEARCH_TOOL, ADD_TOOL)
 
+    def test_a_secret_is_replaced_and_the_answer_says_so(self, path: Path) -> None:
+        key = "AKIA" + "IOSFODNN7EXAMPLQ"
+        with memorist.open(path, embedder="none", surface="chat") as memory:
+            tools = Tools(memory, session="chat:now", warn=print, add=True)
+            answer = run(tools, "memory_add", {"content": f"the key is {key}"})
+
+            assert memory.list()[0].content == "the key is [redacted:aws-access-key-id]"
+            assert answer["redacted"] == [{"kind": "aws-access-key-id", "line": 1, "column": 12}]
+
     def test_what_is_added_is_a_memory_from_a_chat(self, memory: Memorist) -> None:
         tools = Tools(memory, session="chat:now", warn=print, add=True, add_to="api")
 

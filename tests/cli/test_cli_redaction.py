@@ -27,6 +27,21 @@ class TestSetting:
         assert cli.contents() == [f"key {TOKEN}"]
         assert done.err == ""
 
+    def test_facts_and_summaries_of_sessions_are_redacted_unless_it_is_off(
+        self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        id = cli.add("a memory")
+        session = cli("session", "start", "--summary", f"about {TOKEN}")
+        fact = cli("fact", "add", id, f"its key is {TOKEN}")
+        monkeypatch.setenv("MEMORIST_REDACT", "off")
+        kept = cli("fact", "add", id, f"another key is {TOKEN}")
+
+        assert "Redacted: 1 github-token" in session.err
+        assert "Redacted: 1 github-token" in fact.err
+        assert MARK in fact.out
+        assert TOKEN in kept.out
+        assert kept.err == ""
+
     def test_by_file(self, cli: CommandLine) -> None:
         cli.settings.write_text("redact = true\nredact_allow = ['/^ghp_zz/']\n")
 

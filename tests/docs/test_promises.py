@@ -250,9 +250,22 @@ SECURITY: Promises = {
         "test_redaction.py::TestEveryPathIn::test_nothing_is_logged_of_it",
         "test_redaction.py::TestBeforeComparing::test_the_model_never_sees_it",
     ),
-    "For `add` and `update` this is a setting (`redact = true`), off by default.": (
+    "So are those in what models write: over MCP, in chats, in agents' files, facts and summaries of sessions, unless "
+    "you set `redact = false`.": (
+        "test_redaction.py::TestEveryPathIn::test_what_models_write_is_redacted_without_the_setting",
+        "test_redaction.py::TestEveryPathIn::test_everything_is_that_comes_by_the_surface_of_an_agent",
+        "test_redaction.py::TestEveryPathIn::test_the_setting_switches_it_off_for_models_too",
+    ),
+    "For what you `add` and `update` yourself it is a setting (`redact = true`), off by default.": (
         "test_redaction.py::TestAllowed::test_it_is_off_unless_set",
         "test_redaction.py::TestEveryPathIn::test_no_file_ever_holds_the_secret",
+    ),
+    "Exceptions from redaction that are regular expressions run as an automaton that reads a text once.": (
+        "test_redact.py::TestAllowances::test_a_regex_means_what_it_means_in_python",
+        "test_redact.py::TestAllowances::test_no_regex_takes_long",
+    ),
+    "Clients of the HTTP server can name texts only.": (
+        "web/test_http_attacks.py::test_a_pattern_of_what_is_no_secret_is_refused",
     ),
     "What is quoted to a language model (`context`, hooks, MCP) is escaped and framed: a memory cannot close its "
     "frame, open another or hide characters.": (

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import MCPError
-from mcp_agents import Agent, serve_in_process, serve_unopened, serving, until
+from mcp_agents import Agent, over_stdio, serve_in_process, serve_unopened, serving, until
 
 import memorist
 from conftest import HashingEmbedder
@@ -209,15 +209,24 @@ class TestAdd:
 
         assert [memory["project"] for memory in found] == ["api", "shop"]
 
-    def test_a_secret_is_replaced_where_that_is_set(self, path: Path) -> None:
+    def test_a_secret_is_replaced_and_the_answer_says_so(self, path: Path) -> None:
         secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
-        with serve_in_process(lambda: memorist.open(path, embedder="none", redact=True)) as agent:
-            answer = agent.call("memory_add", content=f"the key is {secret}")
+        with over_stdio(path) as agent:
+            answer = agent.call("memory_add", content=f"the key is {secret}", facts=[f"it is {secret}"])
+            changed = agent.call("memory_update", id=answer["id"], title=f"about {secret}")
             (memory,) = agent.call("memory_get", ids=[answer["id"]])["memories"]
 
-        assert secret not in str(memory)
-        assert [entry["kind"] for entry in answer["redacted"]]
-        assert secret not in str(answer)
+        assert secret not in str((memory, answer, changed))
+        assert [entry["kind"] for entry in answer["redacted"]] == ["github-token", "github-token"]
+        assert [entry["field"] for entry in changed["redacted"]] == ["title"]
+
+    def test_it_is_kept_where_the_setting_says_so(self, path: Path) -> None:
+        secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+        with over_stdio(path, more={"MEMORIST_REDACT": "off"}) as agent:
+            answer = agent.call("memory_add", content=f"the key is {secret}")
+
+            assert "redacted" not in answer
+            assert secret in str(agent.call("memory_get", ids=[answer["id"]])["memories"])
 
     def test_it_takes_no_more_than_a_memory_holds(self, agent: Agent) -> None:
         assert "at most 1,000,000 fit" in agent.refused("memory_add", content="x" * 1_000_001)

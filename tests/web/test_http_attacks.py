@@ -8,19 +8,20 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
+import apsw
 import pytest
 from test_http_access import ask
-from web_server import TOKEN, WebServer, web_server
 
 import memorist
 from memorist.web.access import Keeper
 from memorist.web.connections import HEADER_SECONDS, MAX_CONNECTIONS
 from memorist.web.events import MAX_LISTENERS
 from patience import LONGEST
+from web_server import TOKEN, WebServer, web_server
 
 HEAD = (
     "POST /api/v1/search HTTP/1.1\r\nHost: {host}\r\n"
@@ -209,6 +210,39 @@ def test_a_client_that_leaves_in_the_middle_harms_nobody(attacked: WebServer) ->
                 head = HEAD.format(host=attacked.host) + f"Content-Length: {len(body)}\r\n\r\n"
                 connection.sendall(head.encode() + body[:length])
     assert_well(attacked)
+
+
+@pytest.mark.parametrize("pattern", [r"/^(\w+)+$/", "/ghp_/"])
+def test_a_pattern_of_what_is_no_secret_is_refused(attacked: WebServer, pattern: str) -> None:
+    turn = {"role": "user", "text": f"password: {'Kestrel7' * 5}!", "allow": [pattern]}
+    form = (
+        f'--x\r\nContent-Disposition: form-data; name="allow"\r\n\r\n{pattern}\r\n'
+        '--x\r\nContent-Disposition: form-data; name="file"; filename="a.json"\r\n\r\n[]\r\n--x--\r\n'
+    )
+
+    answers = [
+        ask(attacked, "POST", "/api/v1/conversations/c/turns", turn),
+        ask(attacked, "POST", "/api/v1/import", form.encode(), Content_Type="multipart/form-data; boundary=x"),
+    ]
+
+    for status, _, body in answers:
+        assert status == 422
+        assert "a server takes texts alone" in json.loads(body)["detail"]
+    allowed = ask(attacked, "POST", "/api/v1/conversations/c/turns", turn | {"allow": ["Kestrel"]})
+    assert json.loads(allowed[2])["content"] == turn["text"]
+    assert_well(attacked)
+
+
+def test_a_signal_ends_the_server_while_a_request_works(path: Path) -> None:
+    with web_server(path) as server, connect(server) as connection, closing(apsw.Connection(str(path))) as writer:
+        assert ask(server, "POST", "/api/v1/memories", {"content": "the first"})[0] == 201
+        writer.execute("begin immediate")  # so the next request waits for its turn to write, for 30 seconds
+        body = json.dumps({"content": "the second"}).encode()
+        head = HEAD.replace("/search", "/memories").format(host=server.host)
+        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert ask(server, "GET", "/api/v1/memories")[0] == 200  # it has begun, and others are answered meanwhile
+        server.process.terminate()
+        assert server.process.wait(20) is not None
 
 
 def test_streams_of_events_end_with_the_server(path: Path) -> None:

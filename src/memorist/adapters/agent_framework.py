@@ -13,6 +13,7 @@ from typing import Any
 from memorist.adapters.session_items import SessionItem, SessionItems, copy_item, find_texts
 from memorist.engine import Memorist
 from memorist.errors import MissingExtra
+from memorist.ingest.redaction import Redaction
 
 try:
     from agent_framework import (
@@ -121,4 +122,5 @@ def _to_item(message: Message) -> SessionItem:
 
 
 def _said(item: Any) -> tuple[Any, Any]:
-    return item["role"], item["contents"]
+    """Return who said what, without secrets: those in a session that is stored were replaced."""
+    return item["role"], Redaction(on=True).redact_value(item["contents"])[0]

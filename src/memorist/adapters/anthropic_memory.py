@@ -73,8 +73,9 @@ class MemoristMemoryTool(BetaAbstractMemoryTool):
         if target == _ROOT:
             raise ToolError(exists)
         with _translate_errors(exists=exists):
-            self._memory.create_file(target, command.file_text, project=self._project)
-        return f"File created successfully at: {command.path}"
+            file = self._memory.create_file(target, command.file_text, project=self._project)
+        note = _describe_redacted(file.text, command.file_text)
+        return f"File created successfully at: {command.path}" + (f".{note}" if note else "")
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
         path, old, line = command.path, command.old_str, 0
@@ -95,10 +96,11 @@ class MemoristMemoryTool(BetaAbstractMemoryTool):
             line = before.count("\n") + 1
             return before + command.new_str + after
 
-        text = self._edit(path, replace)
+        text, note = self._edit(path, replace)
         snippet = _number_lines(path, text, (line - _SNIPPET_MARGIN, line + _SNIPPET_MARGIN))
         return (
-            f"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{snippet}"
+            f"The memory file has been edited.{note} Here is the snippet showing the change (with line numbers):\n"
+            f"{snippet}"
         )
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
@@ -112,8 +114,8 @@ class MemoristMemoryTool(BetaAbstractMemoryTool):
                 )
             return "\n".join([*lines[:line], new, *lines[line:]]).removesuffix("\n") + "\n"
 
-        self._edit(command.path, insert_line)
-        return f"The file {command.path} has been edited."
+        _, note = self._edit(command.path, insert_line)
+        return f"The file {command.path} has been edited.{note}"
 
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
         target = _normalize_path(command.path)
@@ -140,13 +142,21 @@ class MemoristMemoryTool(BetaAbstractMemoryTool):
             self._memory.forget_files(_ROOT, project=self._project)
         return "All memory cleared"
 
-    def _edit(self, path: str, change: Callable[[str], str]) -> str:
-        """Change the text of a file and return the new one."""
+    def _edit(self, path: str, change: Callable[[str], str]) -> tuple[str, str]:
+        """Change the text of a file; return the new one, and a note if secrets in it were replaced."""
+        written = ""
+
+        def change_and_note(text: str) -> str:
+            nonlocal written
+            written = change(text)
+            return written
+
         target = _normalize_path(path)
         if target == _ROOT:
             raise ToolError(f"The path {path} is not a file.")
         with _translate_errors(missing=_missing_file_message(path)):
-            return self._memory.edit_file(target, change, project=self._project).text
+            text = self._memory.edit_file(target, change_and_note, project=self._project).text
+        return text, _describe_redacted(text, written)
 
 
 class AsyncMemoristMemoryTool(BetaAsyncAbstractMemoryTool):
@@ -206,6 +216,12 @@ def _translate_errors(*, missing: str | None = None, exists: str | None = None) 
     except MemoristError as exc:
         wording = missing if isinstance(exc, NotFound) else exists if isinstance(exc, AlreadyExists) else None
         raise ToolError(wording or describe_error(exc)) from exc
+
+
+def _describe_redacted(stored: str, written: str) -> str:
+    """Return a sentence for the model if secrets of what it wrote were replaced."""
+    is_replaced = stored.count("[redacted:") > written.count("[redacted:")
+    return " What looked like a secret was replaced by [redacted:KIND]." if is_replaced else ""
 
 
 def _number_lines(path: str, text: str, view_range: Sequence[int] | None) -> str:

@@ -1,8 +1,8 @@
 """
 Sessions of the OpenAI Agents SDK in a memory, and a tool with which an agent searches it.
 
-Items are kept as the SDK gives them, tool calls included, and nothing in them is redacted unless the memory was opened
-with `redact=True`. Every call runs in a thread, so the event loop is not blocked.
+Items are kept as the SDK gives them, tool calls included, but for secrets in them: those are replaced unless the memory
+was opened with `redact=False`. Every call runs in a thread, so the event loop is not blocked.
 """
 
 import asyncio

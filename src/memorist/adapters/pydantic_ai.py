@@ -11,7 +11,9 @@ from typing import Any
 
 from memorist.engine import Memorist
 from memorist.engine.project_view import ProjectView
+from memorist.engine.prompts import for_model
 from memorist.errors import MemoristError, MissingExtra
+from memorist.ingest.redaction import redaction_report
 
 try:
     from pydantic_ai import FunctionToolset, ModelRetry, RunContext
@@ -73,8 +75,9 @@ class MemoristToolset(FunctionToolset[AgentDepsT]):
             tags: A few words to file it under.
         """
         options = {"project": self._project_of(run), "tags": tags, "source": "pydantic-ai"}
-        added = await self._call(self._memory.add, content, **options)
-        return f"Remembered as {added.short_id}."
+        added = await self._call(for_model(self._memory).add, content, **options)
+        note = " What looked like a secret was replaced." if redaction_report(added.metadata) else ""
+        return f"Remembered as {added.short_id}.{note}"
 
     async def memory_forget(self, run: RunContext[AgentDepsT], id: str) -> str:
         """

@@ -12,6 +12,7 @@ from typing import Any
 
 from memorist.adapters.session_items import SessionItem, SessionItems
 from memorist.engine import Memorist
+from memorist.engine.prompts import for_model
 from memorist.errors import InvalidInput, MissingExtra
 from memorist.records import Hit, new_id
 
@@ -62,7 +63,7 @@ class MemoristMemoryStore(MemoryStore):
         """Add a memory and return its id. The same text again is the same memory."""
         self._check_writable()
         added = await asyncio.to_thread(
-            self._memory.add, content, project=self._project, metadata=metadata, source=_FRAMEWORK
+            for_model(self._memory).add, content, project=self._project, metadata=metadata, source=_FRAMEWORK
         )
         return added.id
 

@@ -13,6 +13,7 @@ from memorist.documents import DocumentHit
 from memorist.engine import Memorist
 from memorist.engine.prompts import record_hits, record_option
 from memorist.errors import InvalidInput, MemoristError
+from memorist.ingest.redaction import redaction_report
 from memorist.present.framing import as_data, as_one_line, describe_error
 from memorist.present.render import timestamp
 from memorist.records import Hit
@@ -25,6 +26,7 @@ _SESSION_ALLOWANCE = 100  # further hits to look at, because turns of this conve
 _FRAME_CHARACTERS = 200  # of an answer, for the JSON around the memories
 _MAX_CONTENT_CHARACTERS = 1200  # of one memory
 _MAX_LABEL_CHARACTERS = 100  # of a project, kind, title or source
+_MAX_REDACTED = 10  # secrets that an answer names, by kind and place
 _SOURCE = "chat"
 
 SEARCH_TOOL = Tool(
@@ -126,7 +128,8 @@ class Tools:
     def _add(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         fields: dict[str, Any] = {name: arguments.get(name) or None for name in ("content", "kind", "tags")}
         added = self._memory.add(**fields, project=self._add_to, source=_SOURCE)
-        return {"added": added.short_id}
+        report = redaction_report(added.metadata)
+        return {"added": added.short_id} | ({"redacted": report[:_MAX_REDACTED]} if report else {})
 
 
 def _select_fitting(hits: list[Hit]) -> list[Hit]:

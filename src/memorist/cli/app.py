@@ -216,10 +216,15 @@ class CommandContext:
         folder = self.loaded.settings.models
         return Path(os.path.expanduser(folder)) if folder else None
 
-    def redaction(self, redact: bool | None = None) -> Redaction:
-        """Return how secrets are handled: as the command's option says, or else as the setting does."""
+    def redaction(self, redact: bool | None = None, *, by_model: bool = False) -> Redaction:
+        """
+        Return how secrets are handled: as the command's option says, or else as the setting does.
+
+        Unless one of them decides, only what models write is redacted, as facts and summaries of sessions are.
+        """
         settings = self.loaded.settings
-        return Redaction(settings.redact if redact is None else redact, settings.redact_allow)
+        chosen = settings.redact if redact is None else redact
+        return Redaction(by_model if chosen is None else chosen, settings.redact_allow)
 
     def open(
         self,
@@ -234,7 +239,7 @@ class CommandContext:
         """Open the memory. Only with `create` is a missing file made; a file that cannot be written is only read."""
         from memorist.engine import open_memory
 
-        settings, redaction = self.loaded.settings, self.redaction(redact)
+        settings = self.loaded.settings
         named = self.arguments.get("database") and is_file_path(self.target)
         if named and not create and self._by_user and not Path(self.target).exists():  # perhaps mistyped
             _print_note(f"there is no database at {self.target} yet; `memorist --db {self.target} add` makes it")
@@ -250,8 +255,8 @@ class CommandContext:
             synchronous=settings.synchronous,
             threads=settings.threads,
             near=settings.near,
-            redact=redaction.on,
-            redact_allow=redaction.allow,
+            redact=settings.redact if redact is None else redact,
+            redact_allow=settings.redact_allow,
             metadata_index=settings.metadata_index,
             models=self.models,
             surface=surface,

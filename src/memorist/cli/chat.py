@@ -79,7 +79,8 @@ def chat_command(
             "ANTHROPIC_API_KEY), openai:MODEL (OPENAI_API_KEY) or ollama:MODEL, or just for this call with --model"
         )
     provider = create_provider(model, timeout=settings.chat_timeout)
-    add, redact = settings.chat_add if allow_add is None else allow_add, redact is not False
+    add = settings.chat_add if allow_add is None else allow_add
+    redact = (settings.redact if redact is None else redact) is not False
     with _open_memory(context, screen, create=add or not no_save, redact=redact) as memory, closing(provider):
         earlier = _find_earlier(memory, continue_latest, session_id, project)
         options = _ChatOptions(provider, memory, screen, project, project or settings.project, not no_save, redact, add)

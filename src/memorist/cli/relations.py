@@ -190,7 +190,7 @@ def _add_fact(context: CommandContext, /, memory_id: str, text: str, as_json: bo
     with context.open(embedder="none") as memory:
         _print_fact(memory.add_fact(memory_id, text, **drop_unset(options)), "Noted", as_json)
     parts = {name: options[name] for name in ("subject", "predicate", "object")}
-    print_redacted(context.redaction().report_secrets({"text": text} | parts))
+    print_redacted(context.redaction(by_model=True).report_secrets({"text": text} | parts))
 
 
 @fact_command.command("list")

@@ -46,7 +46,7 @@ def _start_session(context: CommandContext, /, as_json: bool, **options: Any) ->
     """
     with context.open(create=True, embedder="none") as memory:
         started = memory.start_session(**{"project": context.loaded.settings.project} | drop_unset(options))
-    print_redacted(context.redaction().report_secrets({"summary": options["summary"]}))
+    print_redacted(context.redaction(by_model=True).report_secrets({"summary": options["summary"]}))
     print_answer(as_json, session_json(started), started.id)
 
 
@@ -64,7 +64,7 @@ def _end_session(context: CommandContext, /, id: str, summary: str | None, as_js
     """
     with context.open(embedder="none") as memory:
         _print_session(memory.end_session(id, summary), "Ended", as_json)
-    print_redacted(context.redaction().report_secrets({"summary": summary}))
+    print_redacted(context.redaction(by_model=True).report_secrets({"summary": summary}))
 
 
 @session_command.command("summarise")
@@ -81,7 +81,7 @@ def _summarise_session(context: CommandContext, /, id: str, text: str, as_json: 
     """
     with context.open(embedder="none") as memory:
         _print_session(memory.summarise_session(id, text), "Summarised", as_json)
-    print_redacted(context.redaction().report_secrets({"summary": text}))
+    print_redacted(context.redaction(by_model=True).report_secrets({"summary": text}))
 
 
 @session_command.command("forget")

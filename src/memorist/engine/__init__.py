@@ -59,7 +59,7 @@ def open_memory(
     synchronous: str = "full",
     threads: int | None = None,
     near: str = "report",
-    redact: bool = False,
+    redact: bool | None = None,
     redact_allow: Sequence[str] = (),
     metadata_index: Sequence[str] | None = None,
     models: str | Path | None = None,
@@ -79,12 +79,14 @@ def open_memory(
     its own key. A search that takes longer than `search_timeout` seconds is stopped and raises SearchTimeout.
     `synchronous="normal"` is faster and may lose the last writes, never the database, in a power cut. `near` says what
     `add` does where an older memory says almost the same: "report" it, "merge" (the new one supersedes it), or "off".
-    With `redact`, secrets are redacted before anything is stored; `redact_allow` are exceptions: texts, or patterns
-    written as /regex/. `metadata_index` names the fields of metadata that an index makes quick to filter by; the
-    namespace keeps it, and None leaves it as it is. `models` is a folder in which to look for the reranker. `reranker`
-    is an object with `score_passages(question, passages, seconds)` to use instead. `surface` says by which way searches
-    come: "library", "cli", "hook", "mcp", "chat" or "http". What "hook", "mcp" and "chat" put into prompts of agents is
-    recorded, unless `log_recalls` is off. Recalls are kept for `recall_days`, and up to `recall_megabytes` of them.
+    With `redact`, secrets are redacted before anything is stored, and with False never; None redacts what models write:
+    all that "hook", "mcp" and "chat" store, and agents' files, turns, facts of `add_fact` and summaries of sessions.
+    `redact_allow` are exceptions: texts, or patterns written as /regex/. `metadata_index` names the fields of metadata
+    that an index makes quick to filter by; the namespace keeps it, and None leaves it as it is. `models` is a folder in
+    which to look for the reranker. `reranker` is an object with `score_passages(question, passages, seconds)` to use
+    instead. `surface` says by which way searches come: "library", "cli", "hook", "mcp", "chat" or "http". What "hook",
+    "mcp" and "chat" put into prompts of agents is recorded, unless `log_recalls` is off. Recalls are kept for
+    `recall_days`, and up to `recall_megabytes` of them.
     """
     from memorist.embed.local import CrossEncoder  # only once a memory is opened
 
@@ -99,7 +101,7 @@ def open_memory(
     is_logged = validation.flag(log_recalls, "log_recalls") and surface in AGENT_SURFACES
     resolve_embedder = partial(create_embedder, threads=threads)
     base, near = find_profile(profile), validation.choice(near, NEAR_ACTIONS, "near")
-    redaction = Redaction(validation.flag(redact, "redact"), validation.allowances(redact_allow, "redact_allow"))
+    redaction, model_redaction = _choose_redactions(redact, redact_allow, surface)
     fields = None if metadata_index is None else validation.indexed_fields(metadata_index, "metadata_index")
     model = resolve_embedder(embedder)
     path = str(default_path()) if target is None else check_target(target)
@@ -120,6 +122,7 @@ def open_memory(
         resolve_embedder=resolve_embedder,
         near=near,
         redaction=redaction,
+        model_redaction=model_redaction,
         reranker=CrossEncoder(folder=folder, threads=threads) if reranker is None else reranker,
         owns_reranker=reranker is None,
         surface=surface,
@@ -127,6 +130,13 @@ def open_memory(
         recall_limits=limits,
     )
     return Memorist(resources)
+
+
+def _choose_redactions(redact: object, allow: object, surface: str) -> tuple[Redaction, Redaction]:
+    """Return how secrets are treated in what is added by this surface, and in what models write by any of them."""
+    allowed = validation.allowances(allow, "redact_allow")
+    is_on = surface in AGENT_SURFACES if redact is None else validation.flag(redact, "redact")
+    return Redaction(is_on, allowed), Redaction(redact is not False, allowed)
 
 
 def _index_metadata(store: Store, fields: Collection[tuple[str, ...]]) -> None:

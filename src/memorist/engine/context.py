@@ -196,9 +196,10 @@ def _find_queries(message: str) -> Sequence[str]:
     There people say what they want; pasted text between them would dominate the query. A message that asks for all that
     is known of something is a query for that; of the user, it becomes questions that personal memories answer.
     """
-    if _WHO_AM_I.fullmatch(message):
+    question = message.strip() if len(message) <= _EDGE_CHARACTERS else ""  # a longer one is none of these
+    if _WHO_AM_I.fullmatch(question):
         return _PERSONAL_QUESTIONS
-    if asked := _ALL_ABOUT.fullmatch(message):
+    if asked := _ALL_ABOUT.fullmatch(question):
         subject = asked["subject"]
         return _PERSONAL_QUESTIONS if subject.lower() in _THE_USER else [subject]
     lines = message.strip().splitlines() or [""]

@@ -208,7 +208,7 @@ class AgentFiles:
 
     def create(self, path: str, text: str, project: str | None) -> File:
         fields = dict(kind=FILE, source=self._check_path(path), project=project, **_fields(text, {}))
-        draft = self._resources.redaction.redact_draft(validation.draft(fields, datetime.now(UTC)))
+        draft = self._resources.model_redaction.redact_draft(validation.draft(fields, datetime.now(UTC)))
         result = self._store.create(draft)
         self._resources.embed(result.pending)
         return _as_file(result.memory)
@@ -217,7 +217,7 @@ class AgentFiles:
 
         def changes(memory: Memory) -> dict[str, Any]:
             new = validation.changes(_fields(change(_text_of(memory)), memory.metadata))
-            return self._resources.redaction.redact_changes(new, memory.metadata)
+            return self._resources.model_redaction.redact_changes(new, memory.metadata)
 
         path, project = self._check_path(path), validation.name(project, "project")
         memory, job = self._store.edit(path, project, changes, datetime.now(UTC))
@@ -239,7 +239,7 @@ class AgentFiles:
 
     def _check_path(self, path: object, *, folder: bool = False) -> str:
         checked = validation.file_path(path, folder=folder)
-        if self._resources.redaction.redact_text(checked) != checked:
+        if self._resources.model_redaction.redact_text(checked) != checked:
             raise InvalidInput("the path holds what looks like a secret; choose another name")
         return checked
 

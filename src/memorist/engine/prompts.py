@@ -1,7 +1,8 @@
-"""The record of what agents were told: by hooks, MCP and chat, with the text that came into their prompts."""
+"""The record of what agents were told, with what came into their prompts; and a memory as models write to it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 
 from memorist.documents import DocumentHit
 from memorist.embed.wordpiece import count_tokens
@@ -10,6 +11,13 @@ from memorist.engine.facade import Memorist
 from memorist.engine.project_view import ProjectView
 from memorist.engine.resources import Resources
 from memorist.records import Results
+
+
+def for_model(memory: Memorist) -> Memorist:
+    """Return the same memory for what a model writes: without secrets, unless the memory keeps them."""
+    resources = copy(memory._resources)
+    resources.redaction = resources.model_redaction
+    return Memorist(resources)
 
 
 def record_option(memory: Memorist | ProjectView) -> str | None:

@@ -53,6 +53,7 @@ class Resources:
         resolve_embedder: Callable[[str | Embedder], Embedder | None],
         near: str,
         redaction: Redaction,
+        model_redaction: Redaction,
         reranker: Reranker,
         owns_reranker: bool,
         surface: str,
@@ -64,6 +65,7 @@ class Resources:
         self.search_timeout = search_timeout
         self.near = near
         self.redaction = redaction
+        self.model_redaction = model_redaction  # of what models write: turns, files, facts and summaries of sessions
         self.reranker = reranker
         self.recorder = Recorder(store, recall_limits)
         self.surface = surface  # by which searches come

@@ -81,4 +81,4 @@ class Sessions:
         return self._resources.present(store.require(draft.id))
 
     def _redact(self, summary: object) -> str | None:
-        return self._resources.redaction.redact_optional(validation.text_or_none(summary, "summary"))
+        return self._resources.model_redaction.redact_optional(validation.text_or_none(summary, "summary"))

@@ -12,7 +12,7 @@ from memorist.engine.relations import Relations
 from memorist.engine.resources import Resources
 from memorist.errors import Ambiguous, InvalidInput, MemoristError, NotFound
 from memorist.ingest.vectorizer import BATCH
-from memorist.records import NEAR_ACTIONS, Fact, Memory, MemoryDraft, Reinforcement
+from memorist.records import NEAR_ACTIONS, TURN, Fact, Memory, MemoryDraft, Reinforcement
 from memorist.search.signals import with_effective_confidence
 from memorist.store.records import AddedBatch, Check
 from memorist.validation import TimeLike
@@ -33,7 +33,7 @@ class Writer:
 
     def add(self, fields: Mapping[str, Any], near: str | None) -> Memory:
         action = self._resources.near if near is None else validation.choice(near, NEAR_ACTIONS, "near")
-        draft = self._resources.redaction.redact_draft(validation.draft(fields, datetime.now(UTC)))
+        draft = self._redact(validation.draft(fields, datetime.now(UTC)))
         ready = self._resources.vectorizer.embed_early([draft])
         result = self._store.add(draft, self._reinforcement, ready, self._resources.wall)
         degraded = self._resources.embed(result.pending)
@@ -54,8 +54,7 @@ class Writer:
             drafts: list[MemoryDraft] = []
             try:
                 for item in islice(remaining, size):
-                    draft = _draft_item(item, len(ids) + len(drafts) + 1)
-                    drafts.append(self._resources.redaction.redact_draft(draft))
+                    drafts.append(self._redact(_draft_item(item, len(ids) + len(drafts) + 1)))
             except Exception as exc:  # the caller's own too, if reading the items raises it
                 error = exc
             if drafts:
@@ -74,6 +73,11 @@ class Writer:
             elif took > _SLOW_BATCH:
                 size = max(size // 4, BATCH)
         raise error
+
+    def _redact(self, draft: MemoryDraft) -> MemoryDraft:
+        """Return a memory without secrets, as they are treated in it: a turn holds what a model wrote or was told."""
+        redaction = self._resources.model_redaction if draft.kind == TURN else self._resources.redaction
+        return redaction.redact_draft(draft)
 
     def _add_batch(self, drafts: list[MemoryDraft], before: int) -> tuple[AddedBatch, MemoristError | None]:
         """Store all drafts in one transaction; if one is refused, those before it, and return the refusal too."""
@@ -143,7 +147,7 @@ class Writer:
         return self._store.purge(validation.moment_or_none(before, "before"), copies=copies)
 
     def add_fact(self, id: str, fields: Mapping[str, Any]) -> Fact:
-        draft = self._resources.redaction.redact_fact(validation.fact(fields))
+        draft = self._resources.model_redaction.redact_fact(validation.fact(fields))
         return self._present_fact(self._store.strength.add_fact(validation.id_or_part(id), draft, datetime.now(UTC)))
 
     def remove_fact(self, id: str) -> Fact:

@@ -31,6 +31,8 @@ from memorist.store.records import ConversationResult
 
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".jsonl.zst", ".zip")  # of files that may hold conversations
 _NAMES = tuple(f"*{suffix}" for each in _SUFFIXES for suffix in (each, each.upper()))
+_MAX_TITLE_CHARACTERS = 20_000
+_MAX_SHOWN_CHARACTERS = 200  # of a title, in a message
 _MAX_FILE_BYTES = 10_000_000_000  # files of lines are read line by line
 _TURN_NAMESPACE = UUID("3d2b1d3e-7b0a-5c55-9d6f-5a1f6c1e8a42")  # for uuid5
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])", re.IGNORECASE)
@@ -168,7 +170,9 @@ def _read_plain_file(
                 turns.append(draft)
         if turns and conversation.started_at is None:
             default_time = turns[-1].created_at  # the next conversation without times comes after this one
-        id, summary = session_id_of(conversation), parse_label(options.redaction.redact_optional(conversation.title))
+        # Much more than is kept of a title is redacted, because a secret that is cut is not recognised.
+        title = options.redaction.redact_optional(conversation.title and conversation.title[:_MAX_TITLE_CHARACTERS])
+        id, summary = session_id_of(conversation), parse_label(title)
         for start in range(0, len(turns), BATCH):
             yield ConversationBatch(id, project, summary, tuple(turns[start : start + BATCH]))
     if problems and not found_any:
@@ -197,23 +201,24 @@ def draft_turns(
     moment: datetime | None = None
     for number, turn in enumerate(conversation.turns, 1):
         moment = (turn.at or started) if moment is None else _next_moment(moment, turn.at)
-        text, report = redaction.redact_content(turn.text)
         details = {"role": turn.role, "format": conversation.format} | ({"tool": turn.tool} if turn.tool else {})
-        fields = {
-            "id": _derive_turn_id(conversation, turn, repeats),
-            "content": text,
-            "project": project,
-            "kind": TURN,
-            "sector": "episodic",
-            "tier": "session",
-            "source": source,
-            "metadata": details | report,
-            "created_at": moment,
-        }
         try:
+            # One that is too long is refused before it is read for secrets, which takes a while.
+            text, report = redaction.redact_content(validation.content(turn.text))
+            fields = {
+                "id": _derive_turn_id(conversation, turn, repeats),
+                "content": text,
+                "project": project,
+                "kind": TURN,
+                "sector": "episodic",
+                "tier": "session",
+                "source": source,
+                "metadata": details | report,
+                "created_at": moment,
+            }
             yield validation.draft(fields, now)
         except InvalidInput as exc:
-            name = conversation.title or conversation.id
+            name = (conversation.title or conversation.id)[:_MAX_SHOWN_CHARACTERS]
             yield ImportProblem(None, f"turn {number} of {name!r} cannot be added: {exc}")
 
 

@@ -320,12 +320,15 @@ def _parse_own_note(text: str) -> tuple[dict[str, Any], str] | None:
 
 
 _FENCE = re.compile(r" {0,3}(```|~~~)")
-_ITEM = re.compile(r"\s*[-*+]\s+(.*\S)")
+_ITEM = re.compile(r"\s*+[-*+]\s++(.*\S)")
 _OBSERVATION = re.compile(r"\[([^\[\]()]{1,200})\]\s+(.+)")
 _NO_CATEGORY = re.compile(r"[xX\W]?|\d{1,3}:\d{2}.*")  # a task, or a time in a transcript
 _RELATION = re.compile(r"""(?:"([^"]+)"|'([^']+)'|([^\s\[\]"']+))\s+\[\[([^\[\]]+)\]\]\s*(?:\([^()]*\))?""")
 _LINK = re.compile(r"\[\[([^\[\]]+)\]\]")
 _TAG = re.compile(r"(?<!\S)#([\w/-]+)")
+_LAST_TAGS = re.compile(
+    r"(\s*+(?:\)[^()]*+\(\s*+)?+)((?:[\w/-]++#\s++)*+)"
+)  # backwards; something in brackets may follow
 
 
 def _parse_body(content: str) -> tuple[list[dict[str, Any]], list[str], list[tuple[str, str]]]:
@@ -348,9 +351,16 @@ def _parse_body(content: str) -> tuple[list[dict[str, Any]], list[str], list[tup
         observation = _OBSERVATION.fullmatch(item[1]) if item else None
         if observation and not _NO_CATEGORY.fullmatch(observation[1].strip()):
             tags += _TAG.findall(observation[2])
-            text = re.sub(r"(?:\s+#[\w/-]+)+(?=\s*(?:\([^()]*\))?$)", "", observation[2]).strip()
-            facts.append({"text": text, "kind": observation[1].strip()})
+            facts.append({"text": _remove_last_tags(observation[2]).strip(), "kind": observation[1].strip()})
     return facts, tags, links
+
+
+def _remove_last_tags(text: str) -> str:
+    """Return an observation without the tags at its end. It is read backwards: so any text is read once."""
+    found = _LAST_TAGS.match(text[::-1])
+    if not found or not found[2]:
+        return text
+    return f"{text[: len(text) - found.end()]} {found[1][::-1].strip()}"
 
 
 def _link_target(link: str) -> str:

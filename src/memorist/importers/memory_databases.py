@@ -63,7 +63,7 @@ class MemoryDatabase:
                     self.skipped.append((f"{self.file}, {place}", str(exc)))
 
     def _read_rows(self, database: ForeignDatabase) -> Iterator[tuple[str, Callable[[], dict[str, Any]], bool]]:
-        """Yield the place of each memory, what makes the arguments of `add`, and if its text may be there already."""
+        """Yield the place of each memory, a call for the arguments of `add`, and if its text may be there already."""
         if self.format == CLAUDE_MEM:
             for row in database.read("observations", _OBSERVATION_COLUMNS, order=("id",)):
                 yield f"observation {row['id']}", partial(self._convert_observation, row), False

@@ -25,11 +25,31 @@ class Redactor:
 
     def __call__(self, value: Any) -> Any:
         try:
+            size = _count_characters(value)
+            if size > validation.MAX_CONTENT_CHARACTERS:  # before it is read for secrets, which takes a while
+                raise InvalidInput(
+                    f"it has a text of {size:,} characters; at most {validation.MAX_CONTENT_CHARACTERS:,} fit: "
+                    "split it into parts"
+                )
             clean, report = self._redaction.redact_value(value)
         except RecursionError as exc:
             raise InvalidInput("it holds lists or objects within each other, too many to be read") from exc
         self.counts.update(entry["kind"] for entry in report)
         return clean
+
+
+def _count_characters(value: Any) -> int:
+    """Return the number of characters in the texts and keys of a JSON value."""
+    waiting, count = [value], 0
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            count += len(one)
+        elif isinstance(one, Mapping):
+            waiting += [*map(str, one), *one.values()]
+        elif isinstance(one, list):
+            waiting += one
+    return count
 
 
 def derive_id(*parts: str | None) -> str:

@@ -235,6 +235,7 @@ _LINK = re.compile(
 _TICKS = re.compile(r"(\\*+)(`++)")
 _EXTERNAL_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.)++)\]:")
+_MAX_LABEL_CHARACTERS = 1_100  # from the start of its line; a label itself has up to 999, by CommonMark
 
 
 def _find_links(tokens: Iterable[Token]) -> Iterator[Link]:
@@ -302,7 +303,7 @@ def _find_link_definitions(env: Mapping[str, Any], lines: Lines) -> Iterator[Lin
     """Yield the links of `[label]: path` lines, once each, however often the label is used."""
     for reference in env.get("references", {}).values():
         line = reference["map"][0]
-        label = _LABEL.search(lines[line])
+        label = _LABEL.search(lines[line], 0, _MAX_LABEL_CHARACTERS)
         target = parse_link_target(reference["href"])
         if label and target and not label[1].startswith("^"):  # a footnote
             yield Link(target, " ".join(label[1].split()), line + 1)
@@ -310,7 +311,8 @@ def _find_link_definitions(env: Mapping[str, Any], lines: Lines) -> Iterator[Lin
 
 _KEY = re.compile(r"""("[^"]*"|'[^']*'|\w[\w .-]*+)\s*+:(?:\s++(.*))?$""")
 _ITEM = re.compile(r"\s*-(?:\s+(.*))?$")
-_ELEMENT = re.compile(r"""\s*+("(?:[^"\\]|\\.)*+"|'(?:[^']|'')*+'|[^,"'][^,]*+|)\s*+(?:,|\Z)""")
+# Of a list; where a quote is not closed, up to the next comma, so that no part is read from each of its places.
+_ELEMENT = re.compile(r"""\s*+("(?:[^"\\]|\\.)*+"|'(?:[^']|'')*+'|[^,"'][^,]*+|)\s*+(?:,|\Z)|([^,]*+)(?:,|\Z)""")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _BLOCK_TEXT = re.compile(r"[|>][-+0-9]*$")
 _CONSTANTS = {"true": True, "false": False, "null": None, "~": None, "": None}
@@ -364,7 +366,7 @@ def _parse_flow(text: str) -> Any:
     listed = re.fullmatch(r"\[([^\[\]{}]*)\]\s*(?:\s#.*)?", text)
     if not listed:
         return _parse_scalar(text)
-    elements = [found[1] for found in _ELEMENT.finditer(listed[1])]
+    elements = [found[1] or found[2] or "" for found in _ELEMENT.finditer(listed[1])]
     return [_parse_scalar(element) for element in elements if element.strip()]
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from memorist.errors import ConfigError
 
-_STRING = r'"(?:[^"\\]|\\.)*"'
-_COMMENTS = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+# A string or a comment that is not closed reaches to the end: nothing is read from each of its places.
+_STRING = r'"(?:[^"\\]|\\.)*+"?'
+_COMMENTS = re.compile(rf"{_STRING}|//[^\r\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?", re.DOTALL)
 _TRAILING_COMMAS = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
 _REST_OF_LINE = re.compile(r"(?:[ \t]*(,))?(?:[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/))?")
 _NEXT_COMMA = re.compile(r"\s*,")
@@ -94,8 +95,13 @@ def _mask_comments(text: str, comments: bool) -> str:
     """Return the text with spaces for a byte order mark and, where they are accepted, comments and trailing commas."""
     text = text.replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text
     for pattern in (_COMMENTS, _TRAILING_COMMAS) if comments else ():
-        text = pattern.sub(lambda match: match[0] if match[0][0] == '"' else " " * len(match[0]), text)
+        text = pattern.sub(_mask, text)
     return text
+
+
+def _mask(found: re.Match[str]) -> str:
+    is_open = found[0].startswith("/*") and not (len(found[0]) > 3 and found[0].endswith("*/"))
+    return found[0] if is_open or found[0][0] == '"' else " " * len(found[0])
 
 
 def _find_difference(old: Any, new: Any, path: _MemberPath = ()) -> tuple[_MemberPath, Any] | None:

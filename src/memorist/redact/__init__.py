@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from memorist.errors import InvalidInput
+from memorist.redact.allowances import compile_allowances
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def redact(
     /regex/. With `keep_lines`, empty lines follow the placeholder of a key of several lines, so that every other line
     keeps its number.
     """
-    is_allowed = _compile_allowances(allow)
+    is_allowed = compile_allowances(allow) if allow else None
     spans: list[_Span] = []
     clean = text
     for _ in range(_MAX_PASSES):  # until nothing more is found: redacting the result again must change nothing
@@ -54,7 +54,7 @@ _PLACEHOLDER = r"\[redacted:[a-z0-9-]{1,32}\]"
 def _find_secrets(text: str) -> Iterator[_Span]:
     """Yield all secrets of a text, the surest first; they may overlap."""
     # Loaded late: processes that only read need none.
-    from memorist.redact import assignments, checksums, locations, patterns, tables
+    from memorist.redact import assignments, checksums, commands, locations, patterns, tables
 
     # A placeholder becomes a barrier that no pattern reads across.
     text = re.sub(_PLACEHOLDER, lambda found: "\0" * len(found[0]), text)
@@ -63,32 +63,21 @@ def _find_secrets(text: str) -> Iterator[_Span]:
     yield from patterns.find_secrets_by_pattern(text, long_words)
     yield from checksums.find_secrets_by_checksum(text, lowered, long_words)
     yield from locations.find_secrets_by_location(text, lowered)
+    yield from commands.find_secrets_in_commands(text, lowered)
     yield from assignments.find_secrets_by_name(text, lowered)
     yield from assignments.find_secrets_by_service(text, lowered)
     yield from tables.find_secrets_in_tables(text, lowered)
 
 
-def _compile_allowances(allow: Collection[str]) -> Callable[[str], bool]:
-    """Return a function that tells whether the user allows a secret."""
-    literals = [text for text in allow if text and not _is_regex(text)]
-    try:
-        regexes = [re.compile(text[1:-1]) for text in allow if _is_regex(text)]
-    except re.error as exc:
-        raise InvalidInput(f"a pattern of allowed secrets is not a regular expression: {exc}") from exc
-    return lambda secret: any(text in secret for text in literals) or any(regex.search(secret) for regex in regexes)
-
-
-def _drop_allowed(found: list[_Span], text: str, is_allowed: Callable[[str], bool]) -> list[_Span]:
+def _drop_allowed(found: list[_Span], text: str, is_allowed: Callable[[str], bool] | None) -> list[_Span]:
     """Return the spans that are neither allowed nor part of an allowed one."""
+    if is_allowed is None:
+        return found
     allowed = _merge_overlapping([span for span in found if is_allowed(text[span[0] : span[1]])])
     if not allowed:
         return found
     starts = [start for start, _, _ in allowed]
     return [span for span in found if (at := bisect_right(starts, span[0])) == 0 or allowed[at - 1][1] < span[1]]
-
-
-def _is_regex(allowance: str) -> bool:
-    return len(allowance) > 2 and allowance[0] == allowance[-1] == "/"
 
 
 def _merge_overlapping(spans: list[_Span]) -> list[_Span]:

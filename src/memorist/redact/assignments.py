@@ -9,6 +9,7 @@ from memorist.redact.heuristics import (
     MAX_JUDGED_CHARACTERS,
     UPPER,
     contains,
+    find_windows,
     is_placeholder,
     is_stand_in,
     looks_chosen,
@@ -27,49 +28,50 @@ from memorist.redact.locations import find_value, find_value_end
 def find_secrets_by_name(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
     """Yield the value assigned to each such name, or else the first random word shortly after it."""
     done = 0
-    for name in _find_names(lowered):
-        if name.start() < done or (name[0] in _AMBIGUOUS_NAMES and not _starts_word(text, name)):
+    windows = find_windows(lowered, _NAME_PARTS, _MAX_NAME_CHARACTERS, _MAX_NAME_CHARACTERS)
+    for name in (name for window in windows for name in regex(_SECRET_NAMES).finditer(lowered, *window)):
+        if name.start() < done or (name[0] in _PARTS_OF_WORDS and not _starts_word(text, name)):
             continue
         start, end = (
             _find_assigned_value(text, lowered, name)
+            or _find_value_before(text, name)
             or (name[0] not in _AMBIGUOUS_NAMES and _find_random_word_nearby(text, name))
             or (0, 0)
         )
         if end:
             done = find_value_end(text, start, end)
             yield start, done, _kind_of_name(name[0])
+            done = max(done, name.end())
 
 
-def _find_names(lowered: str) -> Iterator[re.Match[str]]:
-    """Yield the names of secrets. Looking for a part of each first is several times faster than one pattern for all."""
-    places: list[int] = []
-    for part in _NAME_PARTS:
-        at = lowered.find(part)
-        while at >= 0:
-            places.append(at)
-            at = lowered.find(part, at + 1)
-    windows: list[tuple[int, int]] = []
-    for at in sorted(places):
-        start = max(0, at - _MAX_NAME_CHARACTERS)
-        if windows and start <= windows[-1][1]:
-            start, _ = windows.pop()
-        windows.append((start, at + _MAX_NAME_CHARACTERS))
-    for window in windows:
-        yield from regex(_SECRET_NAMES).finditer(lowered, *window)
-
-
+# A password in other languages. Ordinary words follow some of these, so a value has to look like a password.
+_FOREIGN_NAMES = (
+    *("mot de passe", "mdp", "kennwort", "wachtwoord", "hasło", "clave", "palavra-passe", "parola", "parole", "şifre"),
+    *("lösenord", "passord", "adgangskode", "kodeord", "salasana", "heslo", "jelszó", "geslo", "lozinka", "лозинка"),
+    *("парола", "slaptažodis", "salasõna", "contrasenya", "contrasinal", "pasahitza", "κωδικός", "סיסמה", "비밀번호"),
+    *("암호", "口令", "暗証番号", "كلمة المرور", "كلمة السر", "رمز عبور", "پاس ورڈ", "पासवर्ड", "পাসও", "ਪਾਸਵਰਡ"),
+    *("கடவுச்சொல்", "పాస్", "mật khẩu", "รหัสผ่าน", "kata sandi", "sandi", "kata laluan", "nenosiri"),
+)
+_FOREIGN_ENDINGS = {  # of those that grammar or spelling changes
+    "lösenord": "(?:et)?", "passord": "(?:et)?", "kodeord": "(?:et)?", "adgangskode": "n?", "kata sandi": "(?:nya)?",
+    "sandi": "(?:nya)?", "parola": "(?: d'ordine)?", "clave": "(?: de acceso)?", "পাসও": "[\u0980-\u09ff]{1,8}",
+    "పాస్": "[\u0c00-\u0c7f\u200c]{1,12}",
+}  # fmt: skip
 _NAME_PARTS = (
     "pass pw psk key secret token credential bearer auth jwt contraseña senha пароль 密码 密碼 パスワード".split()
+    + [name for name in _FOREIGN_NAMES if "pass" not in name]
 )
 _MAX_NAME_CHARACTERS = 24
 _SECRET_NAMES = (
-    r"pass(?:word|wort|wd|phrase|code)?|pwd?|psk|pre-?shared[_. -]?key|contraseña|senha|пароль|密码|密碼|パスワード"
+    "|".join(name + _FOREIGN_ENDINGS.get(name, "") for name in _FOREIGN_NAMES)
+    + r"|pass(?:word|wort|wd|phrase|code)?|pwd?|psk|pre-?shared[_. -]?key|contraseña|senha|пароль|密码|密碼|パスワード"
     r"|secret(?:(?:[_. -]?access)?[_. -]?key)?"
     r"|(?:api|access|account|auth|private|signing|encryption|master|license|subscription)[_. -]?key"
     r"|credential|token|bearer|auth|jwt|_key|key-data"
 )
-_AMBIGUOUS_NAMES = frozenset("pass pw pwd psk auth jwt _key".split())  # also parts of other words
-_PASSWORD_NAMES = ("pass", "pw", "psk", "contraseña", "senha", "пароль", "密", "パスワード")
+_AMBIGUOUS_NAMES = frozenset("pass pw pwd psk auth jwt _key".split())  # which stand for something else, too
+_PARTS_OF_WORDS = _AMBIGUOUS_NAMES | frozenset("mdp clave parola parole sandi geslo heslo".split())
+_PASSWORD_NAMES = ("pass", "pw", "psk", "contraseña", "senha", "пароль", "密", "パスワード", *_FOREIGN_NAMES)
 
 
 def _kind_of_name(name: str) -> str:
@@ -94,6 +96,9 @@ def _find_assigned_value(text: str, lowered: str, name: re.Match[str]) -> tuple[
     """Return the span of the value after `=`, `:`, "is" and the like, if it can be a secret."""
     link = regex(_LINK).match(lowered, name.end())
     how = (link.lastgroup if link else None) or ""
+    is_foreign = name[0].startswith(_FOREIGN_NAMES)
+    if is_foreign and how == "spaced":
+        how = "said"  # "A jelszó X", "Şifre X olarak ayarlandı": the verb is left out, or comes later
     before = text[max(0, name.start() - 40) : name.start()]
     if (
         not link
@@ -118,9 +123,28 @@ def _find_assigned_value(text: str, lowered: str, name: re.Match[str]) -> tuple[
         return None
     look = "random" if name[0] == "_key" else _LOOKS.get(how, "password")
     is_secret = _TESTS[look][0 if is_password else 1](value) or (
-        _is_certain_place(text, name, link, (start, end), quoted) and _is_no_stand_in(value)
+        not is_foreign and _is_certain_place(text, name, link, (start, end), quoted) and _is_no_stand_in(value)
     )
     return (start, end) if is_secret else None
+
+
+def _find_value_before(text: str, name: re.Match[str]) -> tuple[int, int] | None:
+    """Return the span of the value in a pair that names it afterwards: value: x, name: DB_PASSWORD."""
+    window = max(0, name.start() - _MAX_PAIR_CHARACTERS)
+    if text.find("value", window, name.start()) < 0:
+        return None
+    found = regex(_VALUE_BEFORE).search(text, window, name.start())
+    if not found or is_placeholder(found["value"]) or is_stand_in(found["value"]):
+        return None
+    looks_secret = looks_chosen if name[0].startswith(_PASSWORD_NAMES) else looks_generated
+    return found.span("value") if looks_secret(found["value"]) else None
+
+
+_MAX_PAIR_CHARACTERS = 300
+_VALUE_BEFORE = (
+    r"(?<![\w-])value[\"']?[ \t]{0,9}[:=][ \t]{0,9}[\"']?(?P<value>[^\s\"',\0]{4,200})[\"']?,?\s{1,40}"
+    r"[\"']?(?:name|key)[\"']?[ \t]{0,9}[:=][ \t]{0,9}[\"']?[\w.-]{0,40}\Z"
+)
 
 
 def _is_certain_place(text: str, name: re.Match[str], link: re.Match[str], span: tuple[int, int], quoted: bool) -> bool:
@@ -208,23 +232,29 @@ _LINK = (
     r"(?:[_-]?(?:value|val|text|plain|prod(?:uction)?|staging|dev|live|test|default|old|new|base|base64|b64|hex|[0-9]{1,3}))?"
     r"s?(?![a-z0-9]|[_-][a-z0-9])(?:\\{0,3}[\"'`]|[\])]|\*\*|__){0,3}(?:"
     # name: DB_PASSWORD, value: x
-    r"(?P<paired>,?\s{0,40}[\"']?value[\"']?[ \t]{0,9}[:=][ \t]{0,9})"
+    r"(?P<paired>(?:(?:\n[ \t]{1,40}[\w-]{1,30}:[^\n]{0,100}){1,3})?,?\s{0,40}[\"']?value[\"']?[ \t]{0,9}[:=][ \t]{0,9}"
+    # <name>password</name><value>x</value>, and in Terraform: variable "password" { default = "x" }
+    r"|</\w{1,20}>\s{0,20}<value>|[ \t]{0,9}\{[^{}\0]{0,400}?(?<!\w)(?:default|value)[ \t]{0,9}=[ \t]{0,9}(?=\"))"
     r"|(?P<listed>[ \t]{0,9},[ \t]{0,9}(?=[\"'`]))|(?P<called>\((?=[\"'`]))"
     r"|(?P<below>[ \t]{0,9}:[ \t]{0,9}\n{1,2}(?:[ \t]{0,9}```\w{0,20}\n)?[ \t>]{0,20}(?=\S{16,200}(?:\s|\Z)))"
     # password: str = x, password string = x, password => x, password || x, password: |, and on the next line x
     r"|(?P<assigned>[ \t]{0,99}(?:[?!]?:[ \t]?[a-z&*][a-z_.&\[\]|<>?, ]{0,40}[ \t]=[ \t]|[ \t]string[ \t]:?="
     r"|=>|:=|!?={1,3}|->|→|[?!]?:(?!:)|：|\|\||\?\?|or(?=[ ][\"']))"
-    r"[ \t]{0,99}(?:\*\*|__)?[ \t]{0,9}(?:[|>][+-]?\n[ \t]{1,40})?)"
+    r"[ \t]{0,99}(?:\*\*|__)?[ \t]{0,9}(?:[|>][+-]?\n[ \t]{1,40})?"
+    # password=\\, password = (, password = "" \\, and on the next line x
+    r"(?:\\\r?\n[ \t]{0,40}|\(\s{0,40}(?=[\"'])|\"\"[ \t]{0,9}\\?\n[ \t]{0,40}(?=[\"']))?)"
     # the password for the old server (staging) is x
-    r"|(?P<said>(?:[ ](?:for|of|on|in|to)(?:[ ][\w.@/-]{1,40}){1,4}?)?(?:[ ]\([^()\n]{1,30}\))?"
-    r"(?:[ ](?:is|was|are|be|ist|est|es)(?:[ ]now)?:?[ ]|[ ]?:[ ])|[ ]to[ ]|是|为|為|は)"
+    r"|(?P<said>(?:[ ](?:for|of|on|in|to|für|von|pour|de|du|para|do|dla|per|di|voor|van|от|для|к|на)"
+    r"(?:[ ][\w.@/\u00c0-\uffff-]{1,40}){1,4}?)?(?:[ ]\([^()\n]{1,30}\))?"
+    r"(?:[ ](?:is|was|are|be|ist|lautet|est|es|è|é|je|är|er|este|adalah|là|είναι|היא|هي|है|आहे|такой|это)"
+    r"(?:[ ]now)?:?[ ]|[ ]?:[ ])|[ ]to[ ]|(?:是|为|為|は|는|은|คือ)[ ]?)"
     # | password | x |, and <td>password</td><td>x</td>
     r"|(?P<cell>[ \t]{0,20}\|[ \t]{0,20}[`*]{0,2}|</t[dh]>\s{0,20}<t[dh][^<>\n]{0,60}>)"
     r"|(?P<quoted>[ \t]{1,4}(?=[\"'`]))|(?P<spaced>[ \t]{1,9})|(?P<tagged>>))"
 )
 _REQUIRED_BEFORE = {  # --db-password x, setx DB_PASSWORD x, set -x DB_PASSWORD x, <db-password>x</db-password>
     "spaced": r"(?:^|[\s\"'(\[])(?:--?[\w-]*|setx[ ]\w*|set[ ]-[A-Za-z]+[ ]\w*)$",
-    "tagged": r"<[\w:.-]*$",
+    "tagged": r"<[\w:.-]*(?:[ ][\w:.-]{1,20}=[\"'])?[\w:.-]*$",
 }
 # publicKeyToken="...", arn:aws:secretsmanager:eu:123456789012:secret:...
 _PUBLIC_BEFORE = r"public(?:key)?$|[0-9]{12}:$"

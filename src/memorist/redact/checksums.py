@@ -64,15 +64,22 @@ def _find_seed_phrases(text: str, lowered: str) -> _Found:
             line, done = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
             done = len(text) if done < 0 else done
             yield from _find_word_runs(text, line, done)
+    for found in regex(_NUMBERED_WORDS).finditer(text):
+        yield from _find_word_runs(text, found.start(), found.start() + _MAX_PHRASE_CHARACTERS)
     done = 0
     if any(name in lowered for name in ("seed", "mnemonic", "recovery", "wallet")):
         for found in regex(_SEED_NAME).finditer(lowered):
             if found.end() >= done:
                 done = found.end() + _MAX_PHRASE_CHARACTERS
                 yield from _find_word_runs(text, found.end(), done)
+                yield from _find_word_runs(lowered, found.end(), done)
 
 
 _ELEVEN_WORDS = " [a-z]{3,8}+" * 11  # a group that repeats would be several times slower
+_NUMBERED_WORDS = (  # 1. able 2. about 3. above, on one line or on several
+    r"1(?:(?<![\w.]1)|(?<=01)(?<![\w.]01))[.):\]]{1,2}[ \t]{0,4}[a-z]{3,8}[\s,;]{1,4}\(?"
+    r"0?2[.):\]]{1,2}[ \t]{0,4}[a-z]{3,8}[\s,;]{1,4}\(?0?3[.):\]]"
+)
 _SEED_NAME = r"seed|mnemonic|recovery|wallet"
 _MAX_PHRASE_CHARACTERS = 600
 _MIN_PHRASE_WORDS = 12

@@ -1,9 +1,11 @@
-"""Secrets known by their location: in URLs, headers, cookies and commands. A sure location needs less evidence."""
+"""Secrets known by their location: in URLs, headers, cookies, settings and lists of codes."""
 
 from collections.abc import Iterator
 
 from memorist.redact.heuristics import (
+    DIGIT,
     MAX_JUDGED_CHARACTERS,
+    contains,
     is_placeholder,
     is_stand_in,
     looks_like_password,
@@ -25,12 +27,18 @@ def find_secrets_by_location(text: str, lowered: str) -> _Found:
         yield from _find_in_authorizations(text, lowered)
     if "cookie" in lowered or " -b " in lowered:
         yield from _find_in_cookies(text, lowered)
-    if any(word in lowered for word in ("mysql", "mariadb", "login", "redis-cli", "requirepass", "sshpass", "curl")):
-        yield from _find_in_commands(text, lowered)
     if "identified" in lowered or "password '" in lowered:
         yield from _find_in_sql(text, lowered)
     if "psk" in text or "wpa" in text:
         yield from _find_in_wifi_settings(text)
+    if "wifi:" in lowered:
+        for found in regex(_WIFI_CODE).finditer(text):
+            yield *found.span(1), "password"
+    if "otpauth-migration://" in lowered:
+        for found in regex(r"otpauth-migration://[^\s\0]{0,40}?data=([\w%+/=-]{16,})").finditer(text):
+            yield *found.span(1), "otp-secret"
+    if "codes" in lowered or "códigos" in lowered or "codici" in lowered:
+        yield from _find_recovery_codes(text, lowered)
     if ":5432:" in text or ":*:" in text or "pgpass" in lowered:
         yield from _find_in_pgpass(text, "pgpass" in lowered)
     if "htpasswd" in lowered:
@@ -126,28 +134,6 @@ _COOKIE = r"(?P<name>[\w.%-]{1,64})=(?P<value>[^\s;,\"'\\\0]{8,})"
 _SESSION_COOKIE = r"sess|sid|token|auth|jwt|csrf|xsrf|remember|login|identity"
 
 
-def _find_in_commands(text: str, lowered: str) -> _Found:
-    """Yield passwords without a name: mysql -pX, docker login -p X, curl -u user:X, .netrc."""
-    for form, sure in ((_MAYBE_LOGINS, False), (_LOGINS, True)):
-        for found in regex(form).finditer(lowered):
-            start, end, _ = find_value(text, found.end())
-            value = text[start:end]
-            if len(value) > 3 and not is_placeholder(value) and (sure or looks_like_password(value)):
-                yield start, find_value_end(text, start, end), "password"
-
-
-_ARGUMENTS = r"[ ](?:[^\n|;\0]|(?<=\\)\n){0,300}?(?<=[ \t\n])"  # also on further lines, after a backslash
-_MAYBE_LOGINS = rf"[ ]login{_ARGUMENTS}-p[ ]|redis-cli{_ARGUMENTS}-a[ ]|requirepass[ ]"
-_OTHER_OPTIONS = "rint[0f]?|ath|erm|rune|thread|edantic|arents|reserve|rogress|artial"  # of find, gcc, cp and rsync
-_LOGINS = (
-    # not the port of `mysql -P3306`, nor an option of another command, such as that of `find mysql -print`
-    rf"(?:mysql|mariadb)(?:[_-]?[a-z]{{2,12}})?{_ARGUMENTS}-p(?!\s|(?:[0-9]+|{_OTHER_OPTIONS})(?!\S))"
-    r"|sshpass[ ]{1,4}(?:-v[ ]{1,4})?-p[ ]?"
-    rf"|curl{_ARGUMENTS}(?:-[a-z]{{0,6}}u|--(?:proxy-)?user)[ =]?[\"']?[^\s:\"'\0]{{1,64}}:"
-    r"|login[ \t]{1,20}\S{1,64}\s{1,20}password[ \t]{1,20}"
-)
-
-
 def _find_in_sql(text: str, lowered: str) -> _Found:
     """Yield passwords of users and roles; outside of a statement about them, those that look like one."""
     for found in regex(_SQL_PASSWORD).finditer(lowered):
@@ -182,6 +168,42 @@ _MIN_WIFI_CHARACTERS = 8  # of a passphrase, by the standard
 _WIFI_SETTING = (
     r"(?m)(?P<line>^[ \t]{0,40})?(?<![\w.-])(?:wpa[_-]?(?:psk|passphrase)|psk)[ \t]{1,9}"
     r"(?:(?:ascii|hex)[ ](?:[0-9][ ])?)?"
+)
+
+
+# As it stands in the square code on a poster.
+_WIFI_CODE = r"WIFI:(?:[STHEAI]+:(?:\\.|[^;\\\n\0]){0,64};){0,6}P:((?:\\.|[^;\\\n\0]){1,128});"
+
+
+def _find_recovery_codes(text: str, lowered: str) -> _Found:
+    """Yield the codes listed after a title such as "recovery codes": three or more of one shape, most with a digit."""
+    for title in regex(_CODES_TITLE).finditer(lowered):
+        code = regex(_CODE).search(text, title.end(), title.end() + _MAX_CODES_DISTANCE)
+        codes, shape = list[tuple[int, int]](), code and _shape(code[0])
+        while code is not None and _shape(code[0]) == shape:
+            codes.append(code.span())
+            between = regex(_BETWEEN_CODES).match(text, code.end())
+            code = regex(_CODE_BODY).match(text, between.end()) if between else None
+        if len(codes) > 2 and 2 * sum(contains(DIGIT, text[start:end]) for start, end in codes) >= len(codes):
+            for start, end in codes:
+                yield start, end, "recovery-code"
+
+
+def _shape(code: str) -> str:
+    return regex("[A-Za-z0-9]").sub("x", code)
+
+
+_CODES_TITLE = (
+    r"(?:recovery|backup|scratch|rescue|emergency|one-?[ ]?time|single-use|2fa|mfa|otp)[ _-]{0,2}"
+    r"(?:[a-z0-9]{1,12}[ ]){0,2}codes"
+    r"|(?:wiederherstellungs|notfall|sicherungs|backup-?)codes|codes[ ](?:de[ ])?(?:secours|récupération|sauvegarde)"
+    r"|códigos[ ]de[ ](?:recuperación|respaldo|seguridad|recuperação|backup)|codici[ ]di[ ](?:recupero|backup)"
+)
+_MAX_CODES_DISTANCE = 60
+_CODE_BODY = r"(?:[A-Za-z0-9]{4,6}(?:[- ][A-Za-z0-9]{4,6}){1,3}|[A-Za-z0-9]{8,16})(?![\w-]|[.][\w])"
+_CODE = rf"(?<![\w.-])(?=[a-z-]{{0,16}}[0-9]|[A-Z-]{{0,16}}[0-9]){_CODE_BODY}"
+_BETWEEN_CODES = (
+    r"[ \t]{0,4}[,;|]?\s{0,6}(?:[-*•|]{1,2}[ \t]{0,4})?(?:\(?[0-9]{1,2}[.):]{1,2}[ \t]{1,4})?(?:\[[ x]?\][ ])?"
 )
 
 

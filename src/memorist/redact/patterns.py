@@ -55,7 +55,11 @@ _FORMATS_BY_HINTS = (
     ("stripe-key", "k_live_ k_test_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{10,}"),
     ("stripe-webhook-secret", "whsec_", r"whsec_[A-Za-z0-9+/=]{20,}"),
     ("anthropic-key", "sk-ant-", r"sk-ant-[\w-]{20,}"),
+    ("langfuse-key", "sk-lf-", rf"sk-lf-{_UUID}"),
     ("openai-key", "sk-", rf"{_start('sk-')}(?:(?:proj|svcacct|admin|None|or-v1)-[\w-]{{20,}}|[A-Za-z0-9]{{20,}})"),
+    ("api-key", "sk-", rf"{_start('sk-')}[a-z0-9]{{2,12}}-[A-Za-z0-9]{{24,}}{_END}"),  # of many that took it over
+    ("elevenlabs-key", "sk_", rf"{_start('sk_')}[0-9a-f]{{48}}{_END}"),
+    ("porkbun-key", "k1_", rf"{_start('[ps]k1_')}[0-9a-f]{{64}}{_END}"),
     ("google-api-key", "AIza", r"AIza[\w-]{35,}"),
     ("google-oauth-secret", "GOCSPX-", r"GOCSPX-[\w-]{20,}"),
     ("google-oauth-token", "ya29. 1//0", rf"(?:ya29\.|{_start('1//0')})[\w-]{{25,}}"),
@@ -84,7 +88,7 @@ _FORMATS_BY_HINTS = (
     ("sentry-token", "sntrys_ sntryu_", r"sntry[su]_[\w+/=-]{40,}"),
     ("databricks-token", "dapi", rf"{_start('dapi')}[0-9a-f]{{32}}"),
     ("notion-token", "ntn_", rf"{_start('ntn_')}[A-Za-z0-9]{{40,}}"),
-    ("linear-key", "lin_api_", r"lin_api_[A-Za-z0-9]{32,}"),
+    ("linear-key", "lin_api_ lin_oauth_", r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}"),
     ("groq-key", "gsk_", rf"{_start('gsk_')}[A-Za-z0-9]{{40,}}"),
     ("xai-key", "xai-", rf"{_start('xai-')}[A-Za-z0-9]{{60,}}"),
     ("replicate-token", "r8_", rf"{_start('r8_')}[A-Za-z0-9]{{37,}}"),
@@ -175,7 +179,38 @@ _FORMATS_BY_HINTS = (
     ("buildkite-token", "bkua_", r"bkua_[0-9a-f]{40}"),
     ("neon-key", "napi_", rf"{_start('napi_')}[a-z0-9]{{60,}}"),
     ("render-key", "rnd_", rf"{_start('rnd_')}[A-Za-z0-9]{{32,}}"),
-    ("cerebras-key", "csk-", rf"{_start('csk-')}[a-z0-9]{{40,}}"),
+    ("cerebras-key", "csk-", rf"{_start('csk-')}[A-Za-z0-9]{{30,}}"),
+    ("resend-key", "re_", rf"{_start('re_')}[A-Za-z0-9]{{8}}_[A-Za-z0-9]{{20,}}"),
+    ("netlify-token", "nfp_ nfc_ nfo_ nfu_", rf"{_start('nf[pcou]_')}[A-Za-z0-9]{{36,}}"),
+    ("posthog-key", "phx_ phs_", rf"{_start('ph[xs]_')}[A-Za-z0-9]{{40,}}"),  # phc_ is public
+    ("tavily-key", "tvly-", r"tvly-(?:(?:dev|prod)-)?[\w-]{20,}"),
+    ("contentful-token", "CFPAT-", r"CFPAT-[\w-]{40,}"),
+    ("razorpay-key", "rzp_", r"rzp_(?:live|test)_[A-Za-z0-9]{14,}"),
+    ("jina-key", "jina_", rf"{_start('jina_')}[\w-]{{40,}}"),
+    ("firecrawl-key", "fc-", rf"{_start('fc-')}[0-9a-f]{{32}}{_END}"),
+    ("voyage-key", "pa-", rf"{_start('pa-')}[\w-]{{40,}}"),
+    ("apify-token", "apify_", r"apify_(?:api|proxy)_[A-Za-z0-9]{30,}"),
+    ("together-key", "tgp_v1_", r"tgp_v1_[\w-]{40,}"),
+    ("fireworks-key", "fw_", rf"{_start('fw_')}[A-Za-z0-9]{{22,}}"),
+    ("e2b-key", "e2b_", rf"{_start('e2b_')}[0-9a-f]{{40}}"),
+    ("mem0-key", "m0-", rf"{_start('m0-')}[A-Za-z0-9]{{36,}}"),
+    ("browserbase-key", "bb_live_", r"bb_live_[\w-]{24,}"),
+    ("brave-key", "BSA", rf"{_start('BSA')}[\w-]{{27,29}}(?![\w-])"),
+    ("mailersend-token", "mlsn.", r"mlsn\.[0-9a-f]{64}"),
+    ("axiom-token", "xaat- xapt-", rf"xa(?:at|pt)-{_UUID}"),
+    ("trello-token", "ATTA", rf"{_start('ATTA')}[0-9a-fA-F]{{64}}[0-9A-F]{{0,8}}[A-Z0-9]{{0,8}}"),
+    ("bitbucket-token", "ATBB", rf"{_start('ATBB')}[A-Za-z0-9]{{32}}"),
+    ("nuget-key", "oy2", rf"{_start('oy2')}[a-z0-9]{{43}}{_END}"),
+    ("snyk-token", "snyk_", r"snyk_(?:uat|sat)\.[0-9a-f]{8}\.[\w.-]{40,}"),
+    ("vk-token", "vk1.a.", r"vk1\.a\.[\w-]{80,}"),
+    ("dropbox-token", "sl.", rf"{_start('sl[.]')}(?:u\.)?[\w-]{{130,}}"),
+    ("gemini-key", "AQ.Ab8", rf"{_start('AQ[.]')}Ab8[\w-]{{40,}}"),
+    ("vercel-token", "vcp_ vck_ vci_ vca_ vcr_", rf"{_start('vc[pkiar]_')}[A-Za-z0-9]{{24,}}"),
+    ("paddle-key", "pdl_", r"pdl_(?:live|sdbx)_apikey_[a-z0-9]{20,}_[A-Za-z0-9]{20,}_[A-Za-z0-9]{3}"),
+    ("adafruit-key", "aio_", rf"{_start('aio_')}[A-Za-z0-9]{{28}}{_END}"),
+    ("aiven-password", "AVNS_ AVNU_", r"AVN[SU]_[\w+/=-]{19,}"),
+    ("zuplo-key", "zpka_", r"zpka_[0-9a-f]{32}_[0-9a-f]{8}"),
+    ("wandb-key", "wandb_v1_", r"wandb_v1_[\w-]{40,}"),
 )
 _FORMATS = tuple((kind, tuple(hints.split()), form) for kind, hints, form in _FORMATS_BY_HINTS)
 
@@ -214,7 +249,10 @@ _VALIDATORS: dict[str, Callable[[re.Match[str]], bool]] = {
     "facebook-token": lambda found: looks_random(found[0]),
     "alibaba-key-id": lambda found: looks_random(found[0]),
     "octopus-key": lambda found: looks_random(found[0]),
-    "render-key": lambda found: looks_random(found[0]),
+    **dict.fromkeys(
+        "api-key brave-key fireworks-key jina-key render-key resend-key tavily-key voyage-key browserbase-key".split(),
+        lambda found: looks_random(found[0]),
+    ),
 }
 
 
@@ -248,6 +286,21 @@ def _find_private_keys(text: str) -> Iterator[tuple[int, int, str]]:
         end = closed.end() if closed else lines.end() if lines else body
         if any(looks_random(part) for part in regex(_KEY_PART).findall(text, body, min(end, body + 1000))):
             yield start, end, "private-key"
+    yield from _find_ends_of_keys(text, begins)
+
+
+def _find_ends_of_keys(text: str, begins: list[tuple[int, int]]) -> Iterator[tuple[int, int, str]]:
+    """Yield the lines of keys before an END that has no BEGIN: they are read backwards from it."""
+    done = 0
+    for closed in regex(_KEY_ENDS).finditer(text):
+        before = max(done, closed.start() - _MAX_KEY_CHARACTERS)
+        done = closed.end()
+        if any(before <= start < closed.start() for start, _ in begins):
+            continue
+        lines = regex(_LAST_KEY_LINES).match(text[before : closed.start()][::-1])
+        start = closed.start() - (lines.end() if lines else 0)
+        if any(looks_random(part) for part in regex(_KEY_PART).findall(text, start, closed.start())):
+            yield start, closed.end(), "private-key"
 
 
 _MAX_KEY_CHARACTERS = 50_000  # an END is looked for within so many characters
@@ -258,3 +311,6 @@ _KEY_HEADER = r"(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash):[^\n\\\0]*+"
 _KEY_MARGIN = r"(?:\s|\\[nr]|[\"'`>|#*,;.+\\-])*+"  # of a quoted mail, a diff, a list of strings in code
 _KEY_LAST = r"[ \t\"'\\nr+,]*+\n[ \t>|#*+\"'-]*+[A-Za-z0-9+/=]++(?=[\s\"'`\\,;]|\Z)"  # a shorter line
 _KEY_LINES = rf"(?:{_KEY_MARGIN}(?:{_KEY_PART}|{_KEY_HEADER}))*+(?:{_KEY_LAST})?"
+# The same backwards: a line of any length, then longer ones, and before them the rest of one that was cut.
+_LAST_MARGIN = r"(?:\s|[nr]\\|[\"'`>|#*,;+\\-])*+"
+_LAST_KEY_LINES = rf"{_LAST_MARGIN}[A-Za-z0-9+/=]++(?:{_LAST_MARGIN}[A-Za-z0-9+/]{{20,}}+)*+"

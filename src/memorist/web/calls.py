@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from memorist import __version__
+from memorist import __version__, validation
 from memorist.documents import Document, File, ImportReport
 from memorist.engine import Memorist
 from memorist.engine.inspection import Inspection
@@ -356,7 +356,8 @@ def list_turns(context: CallContext, id: str, limit: int = _PAGE, cursor: str | 
 
 def add_turn(context: CallContext, id: str, turn: str | None = None, **arguments: Any) -> Memory:
     role, text = arguments.pop("role"), arguments.pop("text")
-    return context.memory.add_turn(role, text, conversation=id, id=turn, **arguments)
+    allow = validation.literal_allowances(arguments.pop("allow", ()), "allow")
+    return context.memory.add_turn(role, text, conversation=id, id=turn, allow=allow, **arguments)
 
 
 # Files

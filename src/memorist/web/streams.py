@@ -21,6 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
+from memorist import validation
 from memorist.documents import ImportReport
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, MemoristError
@@ -79,6 +80,7 @@ async def receive_upload(operation: Operation, request: Request) -> Upload:
                 fields[name] = value == "true" if name in ("tools", "redact") and value in ("true", "false") else value
         known = {name: schema for name, schema in (operation.body or {}).items() if name != "file"}
         valid = validate_object(operation.name, {"properties": known, "additionalProperties": False}, fields)
+        validation.literal_allowances(valid.get("allow"), "allow")
         file, digest = await anyio.to_thread.run_sync(_save, upload.file, upload.filename or "import")
         return Upload(file, valid, digest)
     finally:

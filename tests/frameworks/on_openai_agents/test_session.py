@@ -150,16 +150,16 @@ async def test_names_of_any_length_can_be_used(memory: memorist.Memorist, projec
     assert len(memory.sessions()) == 2
 
 
-async def test_secrets_are_kept_unless_redaction_is_asked_for(memory: memorist.Memorist) -> None:
+async def test_secrets_are_replaced_unless_redaction_is_off(memory: memorist.Memorist) -> None:
     secret: Any = {"role": "user", "content": "the key is AKIAIOSFODNN7EXAMPLQ"}
     session = MemoristSession("s1", memory)
     await session.add_items([secret])
-    with memorist.open(":memory:", embedder="none", redact=True) as careful:
-        redacting = MemoristSession("s1", careful)
-        await redacting.add_items([secret])
+    with memorist.open(":memory:", embedder="none", redact=False) as careless:
+        keeping = MemoristSession("s1", careless)
+        await keeping.add_items([secret])
 
-        assert await session.get_items() == [secret]
-        assert "AKIA" not in json.dumps(await redacting.get_items())
+        assert "AKIA" not in json.dumps(await session.get_items())
+        assert await keeping.get_items() == [secret]
 
 
 async def test_the_command_line_finds_what_a_session_stored(memory: memorist.Memorist, path: Path) -> None:
