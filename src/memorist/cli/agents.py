@@ -66,10 +66,10 @@ def mcp_command(
         raise click.UsageError("--allow-host needs --http")
     context = context.for_program()
     settings = context.loaded.settings
-    if context.loaded.warning:
+    if context.loaded.ignored:
         from memorist.present.render import printable  # it loads the index's tokenizer
 
-        click.echo(f"Note: {printable(context.loaded.warning)}", err=True)
+        click.echo(f"Note: {printable(context.loaded.ignored.warning)}", err=True)
     with _require_mcp_extra():
         from memorist.mcp_server.server import BackgroundOpener, ServerOptions, serve_stdio
 
