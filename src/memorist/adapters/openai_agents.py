@@ -9,6 +9,7 @@ import asyncio
 import json
 from typing import Any
 
+from memorist.adapters.documents import check_project
 from memorist.adapters.session_items import SessionItem, SessionItems, find_texts
 from memorist.engine import Memorist
 from memorist.errors import MissingExtra
@@ -66,6 +67,8 @@ class MemoristSession(SessionABC):
 
 def memory_search_tool(memory: Memorist, *, project: str | None = None, budget: int = 2000) -> FunctionTool:
     """Return a tool that finds memories; what it returns is marked as data and has at most `budget` tokens."""
+
+    check_project(project)
 
     @function_tool
     async def memory_search(query: str, limit: int = 5) -> str:
