@@ -260,14 +260,14 @@ class Hook:
                     return ""
                 event = parse_event(self.name, self.input.read(), self.project_root)
                 workspace = self.workspace if event.folder is None else self.workspace.within(event.folder)
-                notice = self._notice(workspace, log)
+                notice = self._notice(event, workspace, log)
                 context = self._handle(event, workspace, notes)
-            return format_answer(event.name, context, "" if event.action == SAVE else notice)
+            return format_answer(event.name, context, notice)
         except Exception as exc:
             log.write_error(self.name, exc)
             return ""
 
-    def _notice(self, workspace: Workspace, log: "_HookLog") -> str:
+    def _notice(self, event: Event, workspace: Workspace, log: "_HookLog") -> str:
         """
         Return what to tell the user, once: that the settings of the project were ignored.
 
@@ -276,8 +276,11 @@ class Hook:
         ignored = workspace.loaded.ignored
         if ignored is None or (told := self.state_folder / _TOLD / ignored.fingerprint).exists():
             return ""
-        write_atomically(told, b"", private=True)
         log.write(self.name, ignored.warning)
+        if event.action == SAVE:  # nobody sees its output
+            return ""
+        with suppress(OSError):  # then the next hook says it again
+            write_atomically(told, b"", private=True)
         return f"Memorist: {ignored.warning}"
 
     def _handle(self, event: Event, workspace: Workspace, notes: PendingNotes) -> str:

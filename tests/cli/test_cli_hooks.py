@@ -370,6 +370,13 @@ class TestAProjectThatIsNotTrusted:
         assert list(agent.hook("SessionStart").json) == ["systemMessage"]
         assert_passed_over(agent.hook("SessionStart"))
 
+    def test_a_folder_that_cannot_be_written_takes_no_memory_from_the_agent(self, agent: Agent) -> None:
+        agent.cli.add("The staging server is called heron", "--project", "api")
+        agent.state.mkdir(parents=True)
+        (agent.state / "untrusted").write_text("a file in the place of the folder")
+
+        assert "heron" in agent.context("SessionStart")
+
     def test_the_user_is_told_again_when_it_has_changed(self, agent: Agent) -> None:
         agent.hook("SessionStart")
         (agent.folder / "memorist.toml").write_text(self.LOOT + "log_recalls = false\n")
