@@ -152,7 +152,7 @@ def load(
     Load the settings that hold in a folder.
 
     If a program and not the user runs the command (`by_user` is false), a project's file counts only if the user trusts
-    it: opening a folder in an agent is no consent. It may then name its project as its folder is called, no more.
+    it: opening a folder in an agent is no consent. Without that, it may only name its project as its folder is called.
     """
     user, project = user_file(environ), find_project_file(folder)
     if environ.get("MEMORIST_CONFIG") and (user.is_dir() or not user.exists()):
