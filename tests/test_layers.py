@@ -11,7 +11,7 @@ from memorist.present import framing
 SOURCE = Path(__file__).parents[1] / "src" / "memorist"
 LAYERS = (
     "errors forks time_limit atomic_file nesting metadata_filter notebook records reports documents views text "
-    "profiles redact validation schemas config http listening store embed ingest search importers present engine "
+    "profiles redact validation schemas trust config http listening store embed ingest search importers present engine "
     "evaluate hooks install mcp_server chat adapters web cli"
 ).split()  # low to high
 SURFACES = {"hooks", "install", "mcp_server", "chat", "adapters", "web"}  # `cli` starts them; none knows another

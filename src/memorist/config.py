@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from memorist.atomic_file import make_folder, write_atomically
 from memorist.errors import ConfigError, InvalidInput
 from memorist.profiles import PROFILES
 from memorist.records import NEAR_ACTIONS
+from memorist.trust import TrustedFiles, fingerprint
 
 PROJECT_FILE = "memorist.toml"
 _USER_FILE = "config.toml"
@@ -30,9 +31,7 @@ SYNCHRONOUS = ("full", "normal")
 _PROJECT_EMBEDDERS = validation.LOCAL_EMBEDDERS
 # which model may read or write them, how long recalls are kept, what is not a secret, and which folders are trusted.
 _USER_ONLY = ("chat", "chat_add", "recall_days", "recall_megabytes", "redact_allow", "trusted")
-# Unless the user trusts the folder, it must not choose the database, what is indexed there, or the models of a program
-# that calls Memorist: opening a folder in an agent is no consent.
-_NEED_TRUST = ("database", "namespace", "models", "metadata_index")
+_MAX_PROJECT_FILE_BYTES = 16 * 1024  # the parser takes minutes for a longer one that is made for it
 SECRETS = ("http_token",)  # never shown, and not allowed in a project's file, which others can read
 _PATHS = {"database", "models"}
 
@@ -133,11 +132,19 @@ _TRUE_WORDS, _FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """Settings, the origin of each that is not a default, and a warning if some of a project's file was ignored."""
+    """Settings, the origin of each that is not a default, and the project's file if it was ignored."""
 
     settings: Settings
     origins: Mapping[str, str]
-    warning: str | None = None
+    ignored: "IgnoredFile | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredFile:
+    """A project's file that is not trusted: a warning for the user, and what tells it from the file as it was."""
+
+    warning: str
+    fingerprint: str
 
 
 def load(
@@ -146,27 +153,26 @@ def load(
     """
     Load the settings that hold in a folder.
 
-    If a program and not the user runs the command (`by_user` is false), a project's file counts in full only if the
-    user trusts its folder.
+    If a program and not the user runs the command (`by_user` is false), a project's file counts only if the user trusts
+    it: opening a folder in an agent is no consent. Without that, it may only name its project as its folder is called.
     """
-    user, project = user_file(environ), _find_project_file(folder)
+    user, project = user_file(environ), find_project_file(folder)
     if environ.get("MEMORIST_CONFIG") and (user.is_dir() or not user.exists()):
         problem = "is a folder" if user.is_dir() else "does not exist: `memorist config set` makes it"
         raise ConfigError(f"MEMORIST_CONFIG names {user}, which {problem}")
-    of_user, of_environment = _read_settings(user), _read_environment(environ)
+    of_user, of_environment = _check_settings(user, _parse_file(user)), _read_environment(environ)
     of_arguments = {name: value for name, value in arguments.items() if value is not None}
-    of_project: dict[str, Any] = {}
-    warning = None
+    of_project, ignored = {}, None
     if project:
-        of_project = _read_settings(project)
-        _check_project_settings(project, of_project)
-        if not by_user and not _is_trusted(project.parent, (of_user | of_environment).get("trusted", ())):
-            ignored = [name for name in _NEED_TRUST if of_project.pop(name, None) is not None]
-            if missed := [name for name in ignored if name not in of_environment | of_arguments]:
-                warning = (
-                    f"{project} sets {' and '.join(missed)}, which was ignored: a program ran this command, not you; "
-                    f"if you trust the project, add {str(project.parent.resolve())!r} to the list `trusted` in {user}"
-                )
+        overruled = of_environment.keys() | of_arguments.keys()
+        content = read_project_file(project)
+        if _is_trusted(project, content, (of_user | of_environment).get("trusted", ())):
+            of_project = parse_project_settings(project, content)
+        elif by_user:
+            of_project = parse_project_settings(project, content)
+            _check_addresses(project, {name: of_project[name] for name in _PATHS & of_project.keys() - overruled})
+        else:
+            of_project, ignored = _parse_untrusted(project, content, overruled)
     settings = Settings()
     origins: dict[str, str] = {}
     for origin, values in (
@@ -177,16 +183,25 @@ def load(
     ):
         settings = replace(settings, **values)
         origins |= dict.fromkeys(values, origin)
-    return LoadedSettings(settings, origins, warning)
+    return LoadedSettings(settings, origins, ignored)
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
     """Return the path of the user's config file; MEMORIST_CONFIG names another one."""
     if path := environ.get("MEMORIST_CONFIG"):
         return Path(os.path.expanduser(path))
+    return _settings_folder() / _USER_FILE
+
+
+def trusted_files() -> TrustedFiles:
+    """Return the projects' files that the user trusts."""
+    return TrustedFiles(_settings_folder())
+
+
+def _settings_folder() -> Path:
     from platformdirs import user_config_path
 
-    return user_config_path("memorist", appauthor=False) / _USER_FILE
+    return user_config_path("memorist", appauthor=False)
 
 
 def default_path(notify: Callable[[str], object] | None = None) -> Path:
@@ -281,32 +296,105 @@ def _edit_file(file: Path, name: str, value: Any) -> None:
         raise ConfigError(f"cannot change {name} in {file}: {exc}") from exc
 
 
-def _find_project_file(folder: Path) -> Path | None:
+def find_project_file(folder: Path) -> Path | None:
     """Return the nearest memorist.toml in this folder or one above it."""
-    return next((file for parent in (folder, *folder.parents) if (file := parent / PROJECT_FILE).is_file()), None)
+    return next((file for parent in (folder, *folder.parents) if os.path.isfile(file := parent / PROJECT_FILE)), None)
 
 
-def _is_trusted(folder: Path, trusted: Iterable[str]) -> bool:
-    """Return whether a folder is listed or matches a pattern with *; links are resolved first."""
-    path = str(folder.resolve())
-    patterns = (str(Path(os.path.expanduser(pattern)).resolve()) for pattern in trusted)
-    return any(path == pattern or fnmatch.fnmatch(path, pattern) for pattern in patterns)
+def read_project_file(file: Path) -> bytes:
+    """Read a project's file, or the beginning of one that is too long to be used."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(_MAX_PROJECT_FILE_BYTES + 1)
+    except OSError as exc:
+        raise ConfigError(f"{file} cannot be read: {exc.strerror}") from exc
+
+
+def parse_project_settings(file: Path, content: bytes) -> dict[str, Any]:
+    """Return the settings of a project's file; ConfigError where it cannot be used."""
+    if len(content) > _MAX_PROJECT_FILE_BYTES:
+        raise ConfigError(f"{file} is longer than the {_MAX_PROJECT_FILE_BYTES:,} bytes that settings may have")
+    values = _check_settings(file, _parse_toml(file, content))
+    _check_project_settings(file, values)
+    return values
+
+
+def trust(file: Path, content: bytes) -> None:
+    """Note that the user trusts a project's file with this content."""
+    try:
+        trusted_files().add(file, content)
+    except OSError as exc:
+        raise ConfigError(f"cannot note in {_settings_folder()} that {file} is trusted: {exc.strerror}") from exc
+
+
+def list_trusted_files() -> list[Path]:
+    """Return the projects' files that were approved as they are now."""
+    trusted = trusted_files()
+    return [file for file in trusted.list() if os.path.isfile(file) and trusted.contains(file, read_project_file(file))]
+
+
+def _is_trusted(file: Path, content: bytes, folders: Iterable[str]) -> bool:
+    """Return whether the user approved a file with this content, or lists its folder, by a pattern with * perhaps."""
+    path = str(file.parent.resolve())
+    patterns = (str(Path(os.path.expanduser(pattern)).resolve()) for pattern in folders)
+    if any(path == pattern or fnmatch.fnmatch(path, pattern) for pattern in patterns):
+        return True
+    return trusted_files().contains(file, content)
+
+
+def _parse_untrusted(
+    file: Path, content: bytes, overruled: Container[str]
+) -> tuple[dict[str, Any], IgnoredFile | None]:
+    """Return what a file that is not trusted may say, and the file if it says anything else that would count."""
+    allowed = {}
+    try:
+        values = parse_project_settings(file, content)
+    except ConfigError:
+        missed = ["it cannot be used"]
+    else:
+        if values.get("project") == file.parent.absolute().name:
+            allowed = {"project": values.pop("project")}
+        missed = [name for name in values if name not in overruled]
+    if not missed:
+        return allowed, None
+    warning = (
+        f"{str(file)!r} is not trusted, so what it sets was ignored ({', '.join(missed)}): a program ran this command, "
+        "not you. Read the file; if you agree with it, run `memorist trust` in its folder"
+    )
+    return allowed, IgnoredFile(warning, fingerprint(file, content))
+
+
+def _check_addresses(file: Path, paths: Mapping[str, str]) -> None:
+    """Refuse to go to a host that only a file names which is not trusted: it would be sent the user's password."""
+    for name, path in paths.items():
+        if "://" in path or path.startswith(("//", "\\\\")):
+            raise ConfigError(
+                f"{file} sets {name} to another machine, and is not trusted: a password of yours could be sent there. "
+                "Read the file; if you agree with it, run `memorist trust`"
+            )
 
 
 def _parse_file(file: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
+    try:
+        return _parse_toml(file, file.read_bytes())
+    except OSError as exc:
+        raise ConfigError(f"{file} cannot be read: {exc.strerror}") from exc
+
+
+def _parse_toml(file: Path, content: bytes) -> dict[str, Any]:
     import tomllib  # a library that reads no file does without
 
     try:
-        return tomllib.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+        return tomllib.loads(content.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as exc:
         raise ConfigError(f"{file} cannot be read: {exc}") from exc
 
 
-def _read_settings(file: Path) -> dict[str, Any]:
-    """Return the settings of a file; a relative path in it starts at the file's folder."""
-    written = _with_embedder_of_section(_parse_file(file), str(file))
+def _check_settings(file: Path, written: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that are written in a file; a relative path in it starts at the file's folder."""
+    written = _with_embedder_of_section(written, str(file))
     values = {name: _check_value(name, value, str(file)) for name, value in written.items()}
     for name in _PATHS & values.keys():
         values[name] = _resolve_path(values[name], file.parent)

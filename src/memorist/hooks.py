@@ -94,11 +94,14 @@ def parse_event(name: str, data: bytes, root: str | None = None) -> Event:
     )
 
 
-def format_answer(name: str, context: str) -> str:
-    """Return the output with which the client of an event gives this context to its model."""
-    if name == "sessionStart":
-        return json.dumps({"continue": True, "additional_context": context})
-    return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}})
+def format_answer(name: str, context: str, notice: str = "") -> str:
+    """Return the output with which the client of an event gives a context to its model, and a notice to its user."""
+    if name == "sessionStart":  # Cursor, which shows its user nothing
+        return json.dumps({"continue": True, "additional_context": context}) if context else ""
+    answer: dict[str, Any] = {"systemMessage": notice} if notice else {}
+    if context:
+        answer["hookSpecificOutput"] = {"hookEventName": name, "additionalContext": context}
+    return json.dumps(answer) if answer else ""
 
 
 def _is_question(prompt: str) -> bool:
@@ -206,6 +209,7 @@ LATER = "later"  # no client's event: a process of its own that does what hooks 
 MAX_LOG_BYTES = 256 * 1024  # then the log is renamed to .old, in the place of the one before
 
 _LOG_NAME = "hooks.log"
+_TOLD = "untrusted"  # a folder of empty files, named after what the user was told of
 _TRANSCRIPT_NAMES = {"rollout-": "codex", "session-": "gemini-cli"}  # beginnings; Claude Code's are ids of sessions
 _COMPACTED = {  # in a transcript: from here on, the model knows only a summary of what was said
     "claude-code": b'"compact_boundary"',
@@ -255,17 +259,32 @@ class Hook:
                     self._finish_pending(notes, log)
                     return ""
                 event = parse_event(self.name, self.input.read(), self.project_root)
-                context = self._handle(event, notes, log)
-            return format_answer(event.name, context) if context else ""
+                workspace = self.workspace if event.folder is None else self.workspace.within(event.folder)
+                notice = self._notice(event, workspace, log)
+                context = self._handle(event, workspace, notes)
+            return format_answer(event.name, context, notice)
         except Exception as exc:
             log.write_error(self.name, exc)
             return ""
 
-    def _handle(self, event: Event, notes: PendingNotes, log: "_HookLog") -> str:
+    def _notice(self, event: Event, workspace: Workspace, log: "_HookLog") -> str:
+        """
+        Return what to tell the user, once: that the settings of the project were ignored.
+
+        The model is not told: it would rather run the command itself than leave it to the user.
+        """
+        ignored = workspace.loaded.ignored
+        if ignored is None or (told := self.state_folder / _TOLD / ignored.fingerprint).exists():
+            return ""
+        log.write(self.name, ignored.warning)
+        if event.action == SAVE:  # nobody sees its output
+            return ""
+        with suppress(OSError):  # then the next hook says it again
+            write_atomically(told, b"", private=True)
+        return f"Memorist: {ignored.warning}"
+
+    def _handle(self, event: Event, workspace: Workspace, notes: PendingNotes) -> str:
         """Do what an event asks for, and return the context for the model, which may be empty."""
-        workspace = self.workspace if event.folder is None else self.workspace.within(event.folder)
-        if event.action != RECALL and workspace.loaded.warning:  # once a session, not with every prompt
-            log.write(self.name, workspace.loaded.warning)
         if event.action == SAVE:
             self._save(event, workspace, notes)
             return ""

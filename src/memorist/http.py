@@ -9,17 +9,20 @@ import base64
 import contextlib
 import email.utils
 import http.client
+import io
 import json
 import math
 import random
 import re
+import socket
 import threading
 import time
 import weakref
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from memorist.errors import ConfigError, MemoristError
@@ -28,6 +31,8 @@ from memorist.forks import renew_after_fork
 _MAX_QUOTE_CHARACTERS = 200  # of what a server says
 _MAX_REFUSAL_BYTES = 100_000
 _MAX_STREAM_BYTES = 32_000_000  # a stream that has no end must not fill the memory
+_MAX_ANSWER_BYTES = 64_000_000  # several times the vectors of a batch
+_MAX_WAITS = 2  # for an answer to begin, or to be there whole if it is not a stream: as many times the time-out
 _MAX_DELAY = 20.0  # seconds between two attempts, unless the server asks for more
 
 _TEMPORARY = frozenset({0, 408, 409, 429, *range(500, 600)})
@@ -37,7 +42,7 @@ _TOO_LONG = re.compile(r"context (?:length|size)|too (?:long|large)|less than \d
 T = TypeVar("T")
 JsonObject = dict[str, Any]
 Sleep = Callable[[float], None]
-_ReadResponse = Callable[[http.client.HTTPConnection, http.client.HTTPResponse], T]
+_ReadResponse = Callable[[http.client.HTTPConnection, "_Response"], T]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +184,10 @@ class ModelClient:
     def post(self, path: str, payload: JsonObject, retry: RetryPolicy) -> JsonObject | None:
         """Return the JSON object that answers a request; None where the answer is something else."""
 
-        def read(connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> bytes:
-            content = response.read()
+        def read(connection: http.client.HTTPConnection, response: "_Response") -> bytes:
+            content = response.read(_MAX_ANSWER_BYTES + 1)
+            if len(content) > _MAX_ANSWER_BYTES:
+                raise self._endless_error(len(content))
             with self._lock:  # only after a whole answer can the connection serve again
                 self._idle.append(connection)
             return content
@@ -190,18 +197,24 @@ class ModelClient:
     def stream(self, path: str, payload: JsonObject, retry: RetryPolicy) -> Generator[str, None, None]:
         """Yield the lines of an answer as they arrive. Closing the iterator closes the connection."""
         connection, response = self._request(path, payload, retry, lambda connection, response: (connection, response))
+        response.lift_limit()
         with contextlib.closing(connection):
-            rest, size = b"", 0
+            rest, size = bytearray(), 0  # of a line, which may come in very many pieces
             while piece := self._read_piece(response):
                 size += len(piece)
                 if size > _MAX_STREAM_BYTES:
-                    message = f"the answer of {self.name} has no end: it was stopped after {size // 1_000_000} MB"
-                    raise self._error(message, None)
-                *lines, rest = (rest + piece).split(b"\n")
+                    raise self._endless_error(size)
+                first, *lines = piece.split(b"\n")
+                rest += first
                 for line in lines:
-                    yield line.removesuffix(b"\r").decode("utf-8", "replace")
+                    yield rest.removesuffix(b"\r").decode("utf-8", "replace")
+                    rest = bytearray(line)
             if rest:
                 yield rest.decode("utf-8", "replace")
+
+    def _endless_error(self, size: int) -> MemoristError:
+        message = f"the answer of {self.name} has no end: it was stopped after {size // 1_000_000} MB"
+        return self._error(message, None)
 
     def interruption_error(self, event: JsonObject | None = None) -> MemoristError:
         """Return the error for an answer without an end; `event` is the server's error in place of one."""
@@ -244,7 +257,7 @@ class ModelClient:
             stack.callback(connection.close)
             try:
                 connection.request("POST", self._endpoint.target(path), body, self._endpoint.headers)
-                response = connection.getresponse()
+                response = cast(_Response, connection.getresponse())
                 if response.status == 200:
                     answer = read(connection, response)
                     stack.pop_all()  # the connection stays open
@@ -266,7 +279,7 @@ class ModelClient:
             return self._attempt(path, body, read, reuse)
         return failure
 
-    def _read_piece(self, response: http.client.HTTPResponse) -> bytes:
+    def _read_piece(self, response: "_Response") -> bytes:
         """Return the next bytes that have arrived; none at the end."""
         try:
             return response.read1(65536)
@@ -289,6 +302,37 @@ class ModelClient:
             when = f"in {failure.retry_after:.0f} s" if failure.retry_after else "later"
             return f"{url} answered {status} ({reason}): try again {when}"
         return f"{url} answered {status} for {self.name}: {reason}"
+
+
+class _Response(http.client.HTTPResponse):
+    """A response with a limit on all of its time: each wait has one, but a server may send a little for ever."""
+
+    def __init__(self, sock: socket.socket, *args: Any, seconds: float, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self._timed = _TimedReader(self.fp.detach(), time.monotonic() + seconds)
+        self.fp = io.BufferedReader(self._timed)
+
+    def lift_limit(self) -> None:
+        self._timed.deadline = math.inf
+
+
+class _TimedReader(io.RawIOBase):
+    """Reads from a socket until a time of the monotonic clock."""
+
+    def __init__(self, raw: io.RawIOBase, deadline: float) -> None:
+        self._raw, self.deadline = raw, deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if time.monotonic() > self.deadline:
+            raise TimeoutError
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
 
 
 class _Endpoint:
@@ -315,7 +359,9 @@ class _Endpoint:
     def new_connection(self, timeout: float) -> http.client.HTTPConnection:
         """Return a connection that is not open yet; `timeout` is in seconds for each wait."""
         kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
-        return kind(self.host, self._url.port, timeout=timeout)
+        connection = kind(self.host, self._url.port, timeout=timeout)
+        connection.response_class = partial(_Response, seconds=_MAX_WAITS * timeout)  # type: ignore[assignment]
+        return connection
 
     def target(self, path: str) -> str:
         return f"{self._url.path.rstrip('/')}{path}" + (f"?{self._url.query}" if self._url.query else "")

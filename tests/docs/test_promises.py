@@ -273,10 +273,15 @@ SECURITY: Promises = {
         "cli/test_cli_hooks.py::TestAnswers::test_a_memory_cannot_leave_its_frame",
         "mcp_server/test_mcp_breakout.py::test_no_tool_lets_one_out",
     ),
-    "Its `memorist.toml` cannot send your memories to a provider, turn redaction off, or, for hooks and `memorist "
-    "mcp`, choose the database, unless you list its folder in `trusted`.": (
+    "Its `memorist.toml` cannot send your memories to a provider, turn redaction off, or have your password sent to "
+    "another machine.": (
         "cli/test_cli_settings.py::TestBrokenSettings::test_a_projects_file_may_not_send_memories_elsewhere",
         "cli/test_cli_redaction.py::TestSetting::test_a_projects_file_neither_switches_it_off_nor_makes_exceptions",
+        "cli/test_cli_trust.py::TestAddressesInAFile::test_nothing_is_sent_to_a_host_that_only_the_file_names",
+    ),
+    "Hooks and `memorist mcp` ignore it until you trust it, except for a `project` that is called as its folder.": (
+        "cli/test_cli_hooks.py::TestAProjectThatIsNotTrusted::test_it_cannot_name_whose_memories_the_agent_gets",
+        "cli/test_cli_hooks.py::TestAProjectThatIsNotTrusted::test_by_the_command_its_settings_hold_until_it_changes",
         "cli/test_cli_hooks.py::TestAProjectThatIsNotTrusted::test_it_is_not_given_the_conversation",
         "mcp_server/test_mcp_transports.py::TestStdio::test_where_a_project_keeps_memories_holds_only_if_it_is_trusted",
     ),

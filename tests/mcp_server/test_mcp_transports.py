@@ -58,6 +58,7 @@ class TestStdio:
 
     def test_the_settings_of_the_project_hold(self, path: Path) -> None:
         (path.parent / "memorist.toml").write_text('project = "api"\nanswer_tokens = 2000\nredact = true\n')
+        (path.parent / "config.toml").write_text(f'trusted = ["{path.parent}"]\n')
         with over_stdio(path, "--only-project", "shop") as agent:
             assert agent.add("bound")
         with over_stdio(path) as agent:
@@ -91,7 +92,15 @@ class TestStdio:
 
         assert (folder / "loot.db").exists() == trusted
         assert path.exists() != trusted
-        assert ("which was ignored" in noted) != trusted
+        assert ("is not trusted, so what it sets was ignored (database)" in noted) != trusted
+
+    def test_a_project_that_is_not_trusted_cannot_name_another(self, path: Path) -> None:
+        (path.parent / "memorist.toml").write_text('project = "payroll"\n')
+        with over_stdio(path) as agent:
+            agent.add("The staging server is called heron")
+            (hit,) = agent.call("memory_search", query="heron", detail="full")["results"]
+
+        assert "project" not in hit
 
 
 def over_http(url: str, mode: str = "auto", token: str | None = None) -> Any:

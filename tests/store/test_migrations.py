@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import memorist
 from memorist import StoreError
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.backend import SqliteBackend
+from memorist.store.store import Store
 from memorist.store.writes import content_hash
 from processes import contents, everything
 
@@ -47,6 +49,48 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(path: Path) -> 
             memorist.open(path, embedder="none", read_only=read_only)
 
     assert path.read_bytes() == before
+
+
+NEWER = """
+    drop trigger vectors_log_insert;
+    create table extra(rid integer);
+    create trigger extra_insert after insert on memories begin insert into extra values (new.rid); end;
+"""
+
+
+class TestMigratedByANewerVersionWhileItIsOpen:
+    def test_what_is_written_meanwhile_is_there_for_both(self, path: Path) -> None:
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("before")
+            migrated(path, {"900-newer": NEWER}).close()
+            memory.add("after")
+            memory.forget(memory.add("forgotten").id)
+
+            assert everything(memory) == {"before", "after"}
+            assert len(memory.search("after")) == 1
+        assert contents(path, "select count(*) from extra") == [2]
+        with closing(Store(migrated(path, {"900-newer": NEWER}))) as store:
+            assert store.stats(None).memories == 2
+
+    def test_it_is_not_repaired_into_the_older_schema(self, path: Path) -> None:
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("before")
+            migrated(path, {"900-newer": NEWER}).close()
+
+            for repair in (False, True):
+                with pytest.raises(StoreError, match="newer version of Memorist"):
+                    memory.check(repair=repair)
+
+        assert "vectors_log_insert" not in contents(path, "select name from sqlite_master")
+
+    def test_a_purge_of_the_older_one_leaves_no_copy_of_the_newer(self, path: Path) -> None:
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("a secret heron")
+            migrated(path, {"900-newer": NEWER}).close()
+            memory.forget(memory.list()[0].id, hard=True)
+            memory.purge()
+
+        assert not [file for file in path.parent.iterdir() if b"heron" in file.read_bytes()]
 
 
 def test_a_database_whose_migration_was_another_one_is_refused(path: Path) -> None:

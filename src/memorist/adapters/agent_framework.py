@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from memorist.adapters.documents import check_project
 from memorist.adapters.session_items import SessionItem, SessionItems, copy_item, find_texts
 from memorist.engine import Memorist
 from memorist.errors import MissingExtra
@@ -51,7 +52,7 @@ class MemoristHistoryProvider(HistoryProvider):
         **options: Any,
     ) -> None:
         super().__init__(source_id, **options)
-        self._memory, self._project = memory, project
+        self._memory, self._project = memory, check_project(project)
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
@@ -99,7 +100,7 @@ class MemoristContextProvider(ContextProvider):
         source_id: str = "memorist",
     ) -> None:
         super().__init__(source_id)
-        self._memory, self._project = memory, project
+        self._memory, self._project = memory, check_project(project)
         self._options: dict[str, Any] = {"project": project, "budget": budget, "limit": limit}
 
     async def before_run(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 
+from memorist.adapters.documents import check_project
 from memorist.engine import Memorist
 from memorist.errors import AlreadyExists, MemoristError, MissingExtra, NotFound
 from memorist.present.framing import describe_error
@@ -52,7 +53,7 @@ class MemoristMemoryTool(BetaAbstractMemoryTool):
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._memory, self._project = memory, project
+        self._memory, self._project = memory, check_project(project)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         path, target = command.path, _normalize_path(command.path)

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from memorist import validation
 from memorist.engine import Memorist
-from memorist.errors import NotFound
+from memorist.errors import InvalidInput, NotFound
 from memorist.records import Memory, new_id
 
 
@@ -19,11 +20,22 @@ def quote_project(project: str) -> str:
     return project.replace("%", "%25").replace("/", "%2F")
 
 
+def check_project(project: str | None) -> str | None:
+    """
+    Return a project that a program chose, often after a user, or raise InvalidInput if it would be stored otherwise.
+
+    Names are cleaned when they are stored, so that a user called "ada " would get the memories of "ada".
+    """
+    if (stored := validation.name(project, "project")) != project:
+        raise InvalidInput(f"project {project!r} would be stored as {stored!r}: quote it, as two may become the same")
+    return project
+
+
 class ProjectDocuments:
     """The documents of a project, or of all projects, by the ids that a framework gave them."""
 
     def __init__(self, memory: Memorist, project: str | None) -> None:
-        self.memory, self.project = memory, project
+        self.memory, self.project = memory, check_project(project)
         self._prefix = "" if project is None else f"{quote_project(project)}/"
 
     def write(self, documents: Iterable[tuple[str | None, Mapping[str, Any]]], if_exists: str = "update") -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
-from memorist.adapters.documents import ProjectDocuments, quote_project
+from memorist.adapters.documents import ProjectDocuments, check_project, quote_project
 from memorist.adapters.exact_pages import NEAREST
 from memorist.adapters.session_items import SessionItem, SessionItems
 from memorist.embed import create_embedder
@@ -187,7 +187,12 @@ class MemoristRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
-        chosen = {**NEAREST, "limit": self.k if k is None else k, "project": self.project, **self.options}
+        chosen = {
+            **NEAREST,
+            "limit": self.k if k is None else k,
+            "project": check_project(self.project),
+            **self.options,
+        }
         hits = self.memory.search(query, **chosen)
         return [_to_document(hit.memory, hit.memory.id, score=hit.score, relevance=hit.relevance) for hit in hits]
 
@@ -213,7 +218,7 @@ class MemoristByteStore(ByteStore):
     """Bytes by key, for LangChain's caches and parent documents. Keys are at most 500 characters."""
 
     def __init__(self, memory: Memorist, *, project: str | None = None) -> None:
-        self._memory, self._project = memory, project
+        self._memory, self._project = memory, check_project(project)
 
     def mget(self, keys: Sequence[str]) -> list[bytes | None]:
         found = self._memory.get([self._id(key) for key in keys]) if keys else ()

@@ -59,7 +59,7 @@ _MAX_TTL_MINUTES = 100 * 365 * 24 * 60  # from a hundred years on, an item does 
 _MAX_PUSHED_DOWN = 50  # conditions of a filter that the database tests; the others are tested afterwards
 _MAX_LISTED_PROJECTS = 100  # that a search is filtered by
 _ESCAPED = re.compile("%([0-9A-F]+);")
-_NOT_IN_PATH = re.compile("[%/\x00-\x1f\x7f\ud800-\udfff]")
+_NOT_IN_PATH = re.compile("[%/\x00-\x1f\x7f\ud800-\udfff]|^\\s|\\s\\Z")  # space at an end would be cut off
 _NOT_PUSHED_DOWN = re.compile(r"[\\.\x00\ud800-\udfff]")  # keys that may be paths, or that no database can store
 
 

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from memorist.adapters.documents import check_project
 from memorist.adapters.session_items import SessionItem, SessionItems
 from memorist.engine import Memorist
 from memorist.errors import MissingExtra
@@ -43,7 +44,7 @@ class MemoristMemoryBlock(BaseMemoryBlock[str]):
         query = _find_question(messages or ())
         if not query:
             return ""
-        options: dict[str, Any] = {"budget": self.budget, "limit": self.limit, "project": self.project}
+        options: dict[str, Any] = {"budget": self.budget, "limit": self.limit, "project": check_project(self.project)}
         return await asyncio.to_thread(self.memory.context, query, **options)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
@@ -78,7 +79,7 @@ class MemoristNodeRetriever(BaseRetriever):
     ) -> None:
         super().__init__(**more)
         self._memory = memory
-        self._options = {"project": project, "limit": similarity_top_k, **(options or {})}
+        self._options = {"project": check_project(project), "limit": similarity_top_k, **(options or {})}
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return [_to_node(hit) for hit in self._memory.search(query_bundle.query_str, **self._options)]

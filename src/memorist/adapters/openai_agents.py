@@ -8,6 +8,7 @@ was opened with `redact=False`. Every call runs in a thread, so the event loop i
 import asyncio
 from typing import Any
 
+from memorist.adapters.documents import check_project
 from memorist.adapters.session_items import SessionItem, SessionItems, copy_item, find_texts
 from memorist.engine import Memorist
 from memorist.errors import MissingExtra
@@ -65,6 +66,8 @@ class MemoristSession(SessionABC):
 
 def memory_search_tool(memory: Memorist, *, project: str | None = None, budget: int = 2000) -> FunctionTool:
     """Return a tool that finds memories; what it returns is marked as data and has at most `budget` tokens."""
+
+    check_project(project)
 
     @function_tool
     async def memory_search(query: str, limit: int = 5) -> str:

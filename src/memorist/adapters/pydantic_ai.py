@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from memorist.adapters.documents import check_project
 from memorist.engine import Memorist
 from memorist.engine.project_view import ProjectView
 from memorist.engine.prompts import for_model
@@ -90,7 +91,7 @@ class MemoristToolset(FunctionToolset[AgentDepsT]):
         return "Forgotten."
 
     def _project_of(self, run: RunContext[AgentDepsT]) -> str | None:
-        return self._project(run) if callable(self._project) else self._project
+        return check_project(self._project(run) if callable(self._project) else self._project)
 
     def _forget(self, id: str, project: str | None) -> None:
         memory = self._memory if project is None else ProjectView(self._memory, project)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from memorist.adapters.documents import quote_project
+from memorist.adapters.documents import check_project, quote_project
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
 from memorist.nesting import refuse_excess
@@ -40,7 +40,10 @@ class SessionItems:
     """
 
     def __init__(self, memory: Memorist, framework: str, session: str, *, project: str | None = None) -> None:
-        self._memory, self._framework, self._session, self._project = memory, framework, session, project
+        if not isinstance(session, str):
+            raise InvalidInput(f"the id of a session must be text, not {type(session).__name__}")
+        self._memory, self._framework, self._session = memory, framework, session
+        self._project = check_project(project)
         self.session_id = session_id_of(session, project)
 
     def items(self, limit: int | None = None) -> list[dict[str, Any]]:

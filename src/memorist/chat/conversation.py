@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import dropwhile
 
 from memorist import validation
-from memorist.chat.providers import Message, Provider, Reply, ToolResult, Usage, Write
+from memorist.chat.providers import Message, Provider, Reply, ToolCall, ToolResult, Usage, Write
 from memorist.chat.tools import Tools
 from memorist.engine import Memorist
 from memorist.errors import ChatError, InvalidInput, MemoristError, NotFound
@@ -20,6 +20,7 @@ from memorist.records import CHAT, TURN, Session, new_id
 
 MAX_ROUNDS = 8  # of tool calls, before the model has to answer
 MAX_CALLS = 8  # in one round
+_MAX_ANSWERED_CALLS = 4 * MAX_CALLS  # further ones in a round are not even refused
 _MAX_SESSIONS = 1000  # searched for the latest conversation
 _MAX_EARLIER_TURNS = 200  # of an earlier conversation that are sent to the model
 _SESSION_PREFIX = f"{CHAT}:"
@@ -115,8 +116,9 @@ class Conversation:
                 break
             if reply.text.strip():
                 write("\n\n")
-            messages.append(Message("assistant", reply.text, reply.calls))
-            messages.append(Message("user", results=_run_calls(reply, self.tools)))
+            calls = reply.calls[:_MAX_ANSWERED_CALLS]
+            messages.append(Message("assistant", reply.text, calls))
+            messages.append(Message("user", results=_run_calls(calls, self.tools)))
         if not parts:
             reason = f" ({reply.cut_reason})" if reply.cut_reason else ""
             raise ChatError(f"{self.provider.name} gave an empty answer{reason}: try again")
@@ -136,10 +138,10 @@ class Conversation:
         return reply
 
 
-def _run_calls(reply: Reply, tools: Tools) -> tuple[ToolResult, ...]:
+def _run_calls(calls: Sequence[ToolCall], tools: Tools) -> tuple[ToolResult, ...]:
     too_many = f'{{"error": "no more than {MAX_CALLS} calls at once"}}'
     return tuple(
-        ToolResult(call, tools.run(call) if index < MAX_CALLS else too_many) for index, call in enumerate(reply.calls)
+        ToolResult(call, tools.run(call) if index < MAX_CALLS else too_many) for index, call in enumerate(calls)
     )
 
 

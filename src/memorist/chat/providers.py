@@ -32,6 +32,7 @@ _RETRY = RetryPolicy(1, 600.0, max_delay=30.0, first_delay=1.0, jitter=0.0, stat
 # model cannot call, other servers' of reporting the tokens used.
 _OPTIONAL_PARAMETERS = {"tools": ("does not support tools",), "stream_options": ("stream_options", "include_usage")}
 
+_MAX_COUNT = 10**12  # of tokens
 _MAX_TOKENS = 4096  # of an answer: every model of Anthropic's can give as many
 _INPUT_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _ANTHROPIC_CUT_REASONS: Mapping[str | None, str] = {
@@ -225,8 +226,9 @@ def _require_text(value: object) -> str:
 
 
 def _sum_tokens(usage: Mapping[str, Any], *names: str) -> int:
-    """Add up the counts of tokens that a server reports under these names."""
-    return sum(count for name in names if isinstance(count := usage.get(name), int))
+    """Add up the counts of tokens that a server reports under these names; what cannot be a count is left out."""
+    counts = (usage.get(name) for name in names)
+    return sum(count for count in counts if type(count) is int and 0 <= count <= _MAX_COUNT)
 
 
 class _AnthropicReader(_StreamReader):

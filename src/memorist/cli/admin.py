@@ -10,7 +10,7 @@ import click
 
 from memorist import config
 from memorist.cli.app import CommandContext, CommandGroup
-from memorist.cli.options import ProgressBar, answer_options, embedder_option, print_answer
+from memorist.cli.options import ProgressBar, answer_options, embedder_option, must_confirm, print_answer
 from memorist.errors import InvalidInput, NotFound
 from memorist.present.render import count_of, printable, printable_line, record_json
 from memorist.validation import choice
@@ -323,6 +323,50 @@ def _format_value(value: Any) -> str:
     if value is None:
         return "(unset)"
     return printable_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+@click.command("trust")
+@click.argument("folder", default=".", type=click.Path(path_type=Path))
+@click.option("--revoke", is_flag=True, help="Trust the file no longer.")
+@click.option("--list", "list_files", is_flag=True, help="List the files that are trusted.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--json", "as_json", is_flag=True, help="With --list: print JSON.")
+def trust_command(folder: Path, revoke: bool, list_files: bool, yes: bool, as_json: bool) -> None:
+    """
+    Let agents use the settings of a project.
+
+    Hooks and the MCP server ignore a memorist.toml that you have not approved, because it came with the folder. It is
+    approved as it is now: after a change, run this again.
+
+    \b
+    Example:
+        memorist trust
+        memorist trust ~/work/shop --yes
+        memorist trust --list
+    """
+    if as_json and not list_files:
+        raise click.UsageError("--json needs --list")
+    if list_files:
+        paths = [str(path) for path in config.list_trusted_files()]
+        print_answer(as_json, {"trusted": paths}, map(printable, paths), "Nothing is trusted.")
+        return
+    file = config.find_project_file(folder.absolute())
+    if file is None:
+        raise NotFound(f"there is no {config.PROJECT_FILE} in {folder.absolute()} or in a folder above it")
+    shown = printable(str(file))
+    if revoke:
+        if config.trusted_files().remove(file):
+            click.echo(f"{shown} is no longer trusted.")
+        else:
+            click.echo(f"Nothing changed: {shown} was not trusted.", err=True)
+        return
+    content = config.read_project_file(file)
+    for name, value in config.parse_project_settings(file, content).items():
+        click.echo(f"{name:<13} {_format_value(value)}")
+    if must_confirm(yes, f"{file} decides where your agents read and write"):
+        click.confirm(f"Shall agents use these settings of {shown}?", abort=True)
+    config.trust(file, content)
+    click.echo(f"Trusted {shown} as it is now.")
 
 
 # Databases on a server

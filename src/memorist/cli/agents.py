@@ -66,10 +66,10 @@ def mcp_command(
         raise click.UsageError("--allow-host needs --http")
     context = context.for_program()
     settings = context.loaded.settings
-    if context.loaded.warning:
+    if context.loaded.ignored:
         from memorist.cli.options import print_note  # it loads the index's tokenizer
 
-        print_note(context.loaded.warning)
+        print_note(context.loaded.ignored.warning)
     with _require_mcp_extra():
         from memorist.mcp_server.server import BackgroundOpener, ServerOptions, serve_stdio
 

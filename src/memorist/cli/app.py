@@ -106,6 +106,7 @@ COMMAND_GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "reembed": CommandEntry("admin", "Compute missing vectors, or all of them with another model."),
         "models": CommandEntry("admin", "List, add and remove models."),
         "config": CommandEntry("admin", "Show or change settings."),
+        "trust": CommandEntry("admin", "Let agents use the settings of a project."),
         "admin": CommandEntry("admin", "Administer a database on a server."),
     },
     "Try and measure": {

@@ -73,7 +73,7 @@ def _print_changes(
 ) -> None:
     for change in changes:
         if dry_run:
-            click.echo(printable(change.diff), nl=False)
+            click.echo(printable(change.diff.replace("\r\n", "\n")), nl=False)
         else:
             click.echo(f"{'Removed' if change.new is None else 'Wrote'} {printable(str(change.file))}")
     for copy in copies:

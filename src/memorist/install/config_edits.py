@@ -5,23 +5,26 @@ Changes are planned first, then shown as a diff or written.
 """
 
 import difflib
+import itertools
 import os
 import shlex
 import shutil
+import stat
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from memorist.atomic_file import write_atomically
+from memorist.atomic_file import is_special, write_atomically
 from memorist.errors import ConfigError, InvalidInput
 from memorist.install import jsonc, toml
-from memorist.install.clients import NAME, Client, ConfigPaths, HookConfig
+from memorist.install.clients import NAME, PROJECT, Client, ConfigPaths, HookConfig
 
 HOOKS_KEY = "hooks"  # in the config of every client that has hooks
 _BACKUP_SUFFIX = ".before-memorist"
+_MAX_FILE_BYTES = 64 * 2**20  # Claude Code keeps more than settings in its file
 
 _Values = dict[str, Any]
 _Edit = Callable[[_Values], _Values]
@@ -69,26 +72,58 @@ def plan_removal(client: Client, scope: str, paths: ConfigPaths) -> list[FileCha
     edits: list[tuple[Path, _Edit]] = [(server_file, lambda values: _remove_server(values, client))]
     if hooks_file:
         edits.append((hooks_file, _remove_hooks))
-    return _plan_changes(client, edits)
+    return [_restore_original(client, change, edits) for change in _plan_changes(client, edits)]
+
+
+def _restore_original(client: Client, change: FileChange, removals: Iterable[tuple[Path, _Edit]]) -> FileChange:
+    """Return the change back to a copy from before we were added, byte for byte, if nothing else has changed since."""
+    now = _parse(client, change.file, change.old)
+    for copy in reversed(list(_list_copies(change.file))):
+        with suppress(ConfigError, OSError):
+            text = _read_text(copy) or ""
+            values = _parse(client, change.file, text)
+            has_ours = any(file == change.file and remove(values) != values for file, remove in removals)
+            if not has_ours and _patch(client, change.file, text, values, now) == change.old:
+                return replace(change, new=text)
+    return change
 
 
 def write_changes(changes: Iterable[FileChange]) -> list[Path]:
-    """Make the changes, and return the copies of the files as they were before."""
-    return [copy for change in changes if (copy := _write(change))]
+    """Make all the changes or none, and return the copies of the files as they were before."""
+    changes, copies = list(changes), []
+    for change in changes:
+        _check_unchanged(change)
+    for number, change in enumerate(changes):
+        try:
+            copies += [_copy(change.file)] if change.old is not None else []
+            _write(change.file, change.new)
+        except OSError:
+            for done in changes[:number]:
+                _write(done.file, done.old)
+            raise
+    return copies
 
 
 def _find_files(client: Client, scope: str, paths: ConfigPaths) -> tuple[Path, Path | None]:
     """Return the file that lists a client's servers, and the one that lists its hooks."""
     if scope not in client.server_files:
         raise InvalidInput(f"{client.title} has no {scope} config; its scope is {' or '.join(client.server_files)}")
-    server_file = _resolve(paths.expand(client.server_files[scope]))
-    return server_file, _resolve(paths.expand(client.hooks.files[scope])) if client.hooks else None
+    root = paths.project.resolve() if scope == PROJECT else None
+    server_file = _resolve(paths.expand(client.server_files[scope]), root)
+    return server_file, _resolve(paths.expand(client.hooks.files[scope]), root) if client.hooks else None
 
 
-def _resolve(file: Path) -> Path:
-    """Follow links; take the file's .jsonc variant if that is the one in use."""
+def _resolve(file: Path, root: Path | None) -> Path:
+    """
+    Follow links; take the file's .jsonc variant if that is the one in use.
+
+    A user's links lead anywhere; those in a project may come from somebody else, and must stay below its root.
+    """
     variant = file.with_suffix(".jsonc")
-    return (variant if variant.exists() and not file.exists() else file).resolve()
+    path = (variant if variant.exists() and not file.exists() else file).resolve()
+    if root and not path.is_relative_to(root):
+        raise ConfigError(f"{file} is a link that leads out of the project, to {path}; it was not followed")
+    return path
 
 
 def _plan_changes(client: Client, edits: Iterable[tuple[Path, _Edit]]) -> list[FileChange]:
@@ -106,7 +141,11 @@ def _plan_changes(client: Client, edits: Iterable[tuple[Path, _Edit]]) -> list[F
 
 
 def _read_text(file: Path) -> str | None:
+    if is_special(file):
+        raise ConfigError(f"{file} is not a file, but a pipe or a device")
     try:
+        if file.stat().st_size > _MAX_FILE_BYTES:
+            raise ConfigError(f"{file} is longer than {_MAX_FILE_BYTES // 2**20} MB; it was left as it is")
         return file.read_bytes().decode("utf-8")
     except FileNotFoundError:
         return None
@@ -148,39 +187,69 @@ def _name_in_errors(file: Path) -> Iterator[None]:
         raise ConfigError(f"{file} was left as it is: {exc}") from exc
 
 
-def _write(change: FileChange) -> Path | None:
-    """Make a change, and return the copy of the file as it was before."""
-    file, copy = change.file, None
-    if _read_text(file) != change.old:
-        raise ConfigError(f"{file} was changed by another program in the meantime; try again")
-    if change.old is not None:
-        copy = _find_unused(file.with_name(file.name + _BACKUP_SUFFIX))
-        shutil.copy2(file, copy)
-    if change.new is None:
-        file.unlink()
+def _check_unchanged(change: FileChange) -> None:
+    """Raise ConfigError if a file is no longer as it was when its change was planned, or must not be changed."""
+    if _read_text(change.file) != change.old:
+        raise ConfigError(f"{change.file} was changed by another program in the meantime; try again")
+    if change.old is not None and not change.file.stat().st_mode & stat.S_IWUSR:
+        raise ConfigError(f"{change.file} is read-only; it was left as it is")
+
+
+def _write(file: Path, text: str | None) -> None:
+    if text is None:
+        file.unlink(missing_ok=True)
     else:
-        write_atomically(file, change.new.encode("utf-8"))
-    return copy
+        write_atomically(file, text.encode("utf-8"))
 
 
-def _find_unused(file: Path) -> Path:
-    names = (file if number == 1 else file.with_name(f"{file.name}-{number}") for number in range(1, 1_000_000))
-    return next(name for name in names if not name.exists())
+def _copy(file: Path) -> Path:
+    """Copy a file to a new one beside it. A link of that name is not followed: others may have put it there."""
+    for number in itertools.count(1):
+        copy = _name_copy(file, number)
+        try:
+            handle = os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
+        except FileExistsError:
+            continue
+        with open(handle, "wb") as out:
+            out.write(file.read_bytes())
+        shutil.copystat(file, copy)
+        return copy
+    raise AssertionError("unreachable")
+
+
+def _list_copies(file: Path) -> Iterator[Path]:
+    """Yield the copies that were made of a file, the oldest first."""
+    copies = (_name_copy(file, number) for number in itertools.count(1))
+    return itertools.takewhile(os.path.lexists, copies)
+
+
+def _name_copy(file: Path, number: int) -> Path:
+    return file.with_name(file.name + _BACKUP_SUFFIX + (f"-{number}" if number > 1 else ""))
 
 
 # Our entries in the values of a config
 
 
 def _has_server(values: Mapping[str, Any], client: Client) -> bool:
-    return NAME in _get_object(values, client.server_key)
+    return _is_our_server(_get_object(values, client.server_key).get(NAME))
+
+
+def _is_our_server(entry: Any) -> bool:
+    """Recognize our server by its command, `memorist ... mcp`, wherever the program is."""
+    if not isinstance(entry, dict):
+        return False
+    parts = (entry.get("command"), entry.get("args", []))
+    words = [word for part in parts for word in (part if isinstance(part, list) else [part])]
+    return words[-1:] == ["mcp"] and any(_is_our_program(word) for word in words[:-1])
 
 
 def _add_server(values: _Values, client: Client, program: Sequence[str]) -> _Values:
     """Return the values with an entry for our server; fields that a user added to an older one stay."""
     servers = _get_object(values, client.server_key)
-    entry = servers.get(NAME)
-    ours = (entry if isinstance(entry, dict) else {}) | client.server_entry([*program, "mcp"])
-    return values | {client.server_key: servers | {NAME: ours}}
+    entry = servers.get(NAME, {})
+    if NAME in servers and not _is_our_server(entry):
+        raise ConfigError(f'"{client.server_key}"."{NAME}" in it is a server of your own; give it another name first')
+    return values | {client.server_key: servers | {NAME: entry | client.server_entry([*program, "mcp"])}}
 
 
 def _remove_server(values: _Values, client: Client) -> _Values:
@@ -246,7 +315,11 @@ def _is_ours(hook: Any) -> bool:
         words = [word.strip("\"'") for word in shlex.split(command, posix=False)]
     except ValueError:
         return False
-    return words[-2:-1] == ["hook"] and any(PureWindowsPath(word).stem == NAME for word in words[:-2])
+    return words[-2:-1] == ["hook"] and any(_is_our_program(word) for word in words[:-2])
+
+
+def _is_our_program(word: Any) -> bool:
+    return isinstance(word, str) and PureWindowsPath(word).stem == NAME
 
 
 def _join_command(words: Sequence[str]) -> str:

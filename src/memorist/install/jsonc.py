@@ -13,9 +13,10 @@ from typing import Any
 
 from memorist.errors import ConfigError
 
-# A string or a comment that is not closed reaches to the end: nothing is read from each of its places.
-_STRING = r'"(?:[^"\\]|\\.)*+"?'
-_COMMENTS = re.compile(rf"{_STRING}|//[^\r\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?", re.DOTALL)
+# What is never closed reaches to the end, so that nothing is searched twice for its close.
+_STRING = r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
+_COMMENTS = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character, which has no form in UTF-8
 _TRAILING_COMMAS = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
 _REST_OF_LINE = re.compile(r"(?:[ \t]*(,))?(?:[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/))?")
 _NEXT_COMMA = re.compile(r"\s*,")
@@ -51,18 +52,25 @@ def parse_object(text: str, *, comments: bool) -> dict[str, Any]:
 def patch_object(text: str, value: Mapping[str, Any], *, comments: bool) -> str:
     """Return the text with as few changes as needed to hold this value."""
     if not text.strip():
-        return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        return _dump(value, indent=2) + "\n"
     for _ in range(_MAX_STEPS):
-        step = _find_difference(parse_object(text, comments=comments), value)
-        if step is None:
-            return text
-        text = _apply_step(text, _mask_comments(text, comments), *step)
+        try:
+            step = _find_difference(parse_object(text, comments=comments), value)
+            if step is None:
+                return text
+            text = _apply_step(text, _mask_comments(text, comments), *step)
+        except RecursionError as exc:
+            raise ConfigError("it is nested too deeply") from exc
     raise ConfigError("it is written in a form that cannot be changed safely; change it by hand")
 
 
 def remove_emptied(text: str, before: Mapping[str, Any], *, comments: bool) -> str:
     """Return the text without objects and lists that have become empty, unless they hold a comment."""
-    for path in _find_emptied(before, parse_object(text, comments=comments)):
+    try:
+        emptied = _find_emptied(before, parse_object(text, comments=comments))
+    except RecursionError as exc:
+        raise ConfigError("it is nested too deeply") from exc
+    for path in emptied:
         masked = _mask_comments(text, comments)
         member = _find_members(masked, _find_container(masked, path))[path[-1]]
         if not text[member.value + 1 : member.end - 1].strip():
@@ -135,7 +143,7 @@ def _apply_step(text: str, masked: str, path: _MemberPath, value: Any) -> str:
         return (
             text[: member.value] + _dump_value(text, value, unit, _indentation(text, member.start)) + text[member.end :]
         )
-    key = f"{json.dumps(path[-1], ensure_ascii=False)}: " if isinstance(path[-1], str) else ""
+    key = f"{_dump(path[-1])}: " if isinstance(path[-1], str) else ""
     return _insert_member(text, masked, start, list(members.values()), key, value, unit)
 
 
@@ -183,7 +191,7 @@ def _insert_member(
         return text[: start + 1] + new + text[end:]
     last = members[-1].end
     if "\n" not in text[start:last]:
-        return f"{text[:last]}, {key}{json.dumps(value, ensure_ascii=False)}{text[last:]}"
+        return f"{text[:last]}, {key}{_dump(value)}{text[last:]}"
     inner = _indentation(text, members[-1].start)
     found = _REST_OF_LINE.match(text, last)
     after = found.end() if found else last  # a comment stays on its line
@@ -216,7 +224,12 @@ def _indentation(text: str, at: int) -> str:
 
 
 def _dump_value(text: str, value: Any, unit: str, indent: str) -> str:
-    return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", _line_end(text) + indent)
+    return _dump(value, indent=unit).replace("\n", _line_end(text) + indent)
+
+
+def _dump(value: Any, indent: str | int | None = None) -> str:
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _line_end(text: str) -> str:

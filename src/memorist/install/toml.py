@@ -26,14 +26,14 @@ def parse_document(text: str) -> dict[str, Any]:
     """Return the values of a document, or raise ConfigError if it is not TOML."""
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as exc:
+    except (tomllib.TOMLDecodeError, RecursionError) as exc:
         raise ConfigError(f"it is not TOML: {exc}") from exc
 
 
 def patch_table(text: str, values: Mapping[str, Any], group: str, name: str) -> str:
     """Return the text with these values, which differ from its own only in the table [group.name]."""
     entry = values.get(group, {}).get(name)
-    with suppress(TOMLKitError, tomllib.TOMLDecodeError):
+    with suppress(TOMLKitError, tomllib.TOMLDecodeError, RecursionError):
         patched = _remove_table(text, group, name) if entry is None else _set_table(text, group, name, entry)
         if _drop_empty(tomllib.loads(patched), group) == _drop_empty(values, group):
             return patched

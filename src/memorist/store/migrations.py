@@ -1,6 +1,7 @@
 """Migrations bring a database to the present schema: numbered files, applied in order, each in one transaction."""
 
 import hashlib
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
@@ -49,12 +50,7 @@ def migrate(schema: Schema, migrations: Migrations) -> None:
 
 def list_pending(applied: dict[str, str], migrations: Migrations) -> list[str]:
     """Return the migrations still to be applied; raise if those applied are not the first ones of this version."""
-    newer = sorted(set(applied) - set(migrations))
-    if newer:
-        raise StoreError(
-            f"this database was made by a newer version of Memorist (it has {newer[-1]}, "
-            f"this version ends with {max(migrations)}): upgrade Memorist to open it"
-        )
+    refuse_newer(applied, migrations)
     for name, recorded in applied.items():
         if recorded != _digest(migrations[name]):
             raise StoreError(
@@ -62,6 +58,15 @@ def list_pending(applied: dict[str, str], migrations: Migrations) -> list[str]:
                 "install the version that made the database"
             )
     return [name for name in migrations if name not in applied]
+
+
+def refuse_newer(applied: Iterable[str], migrations: Migrations) -> None:
+    """Raise if a database has migrations that this version does not know."""
+    if newer := sorted(set(applied) - set(migrations)):
+        raise StoreError(
+            f"this database was made by a newer version of Memorist (it has {newer[-1]}, "
+            f"this version ends with {max(migrations)}): upgrade Memorist to open it"
+        )
 
 
 def _digest(sql: str) -> str:

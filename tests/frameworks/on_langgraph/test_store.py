@@ -19,7 +19,7 @@ import memorist
 from conftest import HashedWords
 from memorist.adapters.langgraph import MemoristStore
 
-LABELS = st.sampled_from(["a", "b", "ab", "a/b", "A", "%2F;", "*x", "ü"])
+LABELS = st.sampled_from(["a", "b", "ab", "a/b", "A", "%2F;", "*x", "ü", "a ", "\u3000a"])
 NAMESPACES = st.lists(LABELS, min_size=1, max_size=3).map(tuple)
 KEYS = st.sampled_from(["k", "K", "k/1", "", " ", "é"])
 SCALARS = (

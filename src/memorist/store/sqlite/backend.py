@@ -1,16 +1,18 @@
 """SQLite as the backend of a store: one file, or a database in memory."""
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import apsw
 
+from memorist.errors import StoreCorrupt
 from memorist.reports import CheckReport
 from memorist.store.database import Connection
 from memorist.store.documents import CHUNK_SUFFIX
 from memorist.store.export import select_namespaces
 from memorist.store.feed import count_change
-from memorist.store.migrations import Migrations, load_migrations, migrate
+from memorist.store.migrations import Migrations, load_migrations, migrate, refuse_newer
 from memorist.store.sqlite.backup import BEFORE_REPAIR, BEFORE_RESTORE, back_up_database
 from memorist.store.sqlite.check import check_database, make_missing_indexes
 from memorist.store.sqlite.connections import BEFORE_REPLACEMENT, ConnectionPool, SqliteSchema
@@ -78,7 +80,9 @@ class SqliteBackend:
         purge_indexes(connection)
 
     def wipe(self, *, copies: bool) -> None:
-        kept = [*self._migrations, BEFORE_RESTORE, BEFORE_REPAIR, BEFORE_REPLACEMENT]
+        with self.database.reading() as connection:  # a newer program that migrated it since kept a copy, too
+            applied = SqliteSchema(self.database, connection).load_applied()
+        kept = [*(self._migrations | applied), BEFORE_RESTORE, BEFORE_REPAIR, BEFORE_REPLACEMENT]
         wipe_file(self.database, kept if copies else [])
 
     def measure_size(self) -> int:
@@ -96,6 +100,9 @@ class SqliteBackend:
         back_up_database(self.database, path, overwrite=overwrite)
 
     def check(self, namespace: str, *, repair: bool) -> CheckReport:
+        # A newer program may have migrated it since: to this one, what that changed would look like damage.
+        with suppress(StoreCorrupt), self.database.reading() as connection:
+            refuse_newer(SqliteSchema(self.database, connection).load_applied(), self._migrations)
         return check_database(self.database, namespace, repair=repair)
 
     def close(self) -> None:
