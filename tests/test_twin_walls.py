@@ -29,7 +29,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_agents import Agent, serve_in_process
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Identifier
-from web_server import TOKEN, WebServer, web_server
 
 import memorist
 from conftest import HashingEmbedder
@@ -41,6 +40,7 @@ from memorist.web.access import Keeper
 from postgres_fixtures import Databases
 from postgres_server import url_of
 from test_walls import CALLS, MINE, SECRETS, THEIRS, Names, fill, typo
+from web_server import TOKEN, WebServer, web_server
 
 # What may differ, and why.
 
@@ -450,11 +450,10 @@ def ask(server: WebServer, asked: Asked, token: str) -> Any:
 def call_http(twins: Twins, *, whole: bool) -> None:
     keeper = Keeper(TOKEN)
     token = keeper.issue_token(project=twins.project, namespace=twins.namespace)
+    # The order of a set, and with it the last bit of a sum, is another in every process, unless its seed is set.
+    environ = {"MEMORIST_NAMESPACE": twins.namespace, "PYTHONHASHSEED": "0"}
     with ExitStack() as stack:
-        servers = [
-            stack.enter_context(web_server(target, environ={"MEMORIST_NAMESPACE": twins.namespace}))
-            for target in twins.targets
-        ]
+        servers = [stack.enter_context(web_server(target, environ=environ)) for target in twins.targets]
         by_name = {whose: requests(names) for whose, names in twins.names.items()}
         for place in range(len(by_name["own"])):
             if by_name["own"][place][0] == "WRITES":
