@@ -168,11 +168,12 @@ def test_eight_processes_that_write_the_same_ids_lose_and_double_nothing(target:
         assert memory.check().ok
 
 
-def test_a_bound_project_cannot_replace_a_memory_of_another(memory: Memorist) -> None:
+def test_a_bound_project_does_not_replace_a_memory_of_another(memory: Memorist) -> None:
     from memorist.engine.project_view import ProjectView
 
     memory.add("theirs", id="k", project="theirs")
 
-    with pytest.raises(AlreadyExists, match="cannot be used here"):
-        ProjectView(memory, "ours").add("ours", id="k")
+    added = ProjectView(memory, "ours").add("ours", id="k")
+
     assert memory.get("k").content == "theirs"
+    assert (memory.get(added.id).content, added.id[:2]) == ("ours", "k~")
