@@ -106,6 +106,7 @@ COMMAND_LINES = """
     config
     config set profile precise
     config unset profile
+    trust --list
     demo
     feedback {b} good --query "how often do we retry?"
     eval --from-recalls

@@ -244,13 +244,14 @@ class CommandContext:
         named = self.arguments.get("database") and is_file_path(self.target)
         if named and not create and self._by_user and not Path(self.target).exists():  # perhaps mistyped
             _print_note(f"there is no database at {self.target} yet; `memorist --db {self.target} add` makes it")
-        writable = create if is_missing_or_empty(self.target) else _is_writable(self.target)
+        # Of a missing file there is nothing to change: each command says what it did not find, and none is made.
+        is_missing = is_missing_or_empty(self.target)
         return open_memory(
-            self.target,
+            ":memory:" if is_missing and not create and not read_only else self.target,
             namespace=settings.namespace,
             embedder=embedder or settings.embedder,
             profile=settings.profile,
-            read_only=read_only or not writable,
+            read_only=read_only or not (is_missing or _is_writable(self.target)),
             busy_timeout=settings.busy_timeout if busy_timeout is None else busy_timeout,
             search_timeout=settings.search_timeout,
             synchronous=settings.synchronous,

@@ -46,29 +46,29 @@ _REPETITION = re.compile(r"(?:(?P<sign>[*+?])|\{(?P<least>[0-9]*)(?P<to>,?)(?P<m
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _PatternNode:
     """A part of a pattern: a character or an anchor, or else a choice of sequences; and how often it is there."""
 
     takes: _Takes | None
-    choices: "tuple[tuple[_Piece, ...], ...]" = ()
+    choices: "tuple[tuple[_PatternNode, ...], ...]" = ()
     least: int = 1
     most: int | None = 1
 
 
-class _Parser:
+class _PatternParser:
     """Reads a pattern that `re` has compiled, so its brackets are in pairs."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern, self._at = pattern, 0
 
-    def parse(self) -> _Piece:
+    def parse(self) -> _PatternNode:
         choices = [self._parse_sequence()]
         while self._pattern.startswith("|", self._at):
             self._at += 1
             choices.append(self._parse_sequence())
-        return _Piece(None, tuple(choices))
+        return _PatternNode(None, tuple(choices))
 
-    def _parse_sequence(self) -> tuple[_Piece, ...]:
+    def _parse_sequence(self) -> tuple[_PatternNode, ...]:
         pieces = []
         while self._at < len(self._pattern) and self._pattern[self._at] not in "|)":
             piece = self._parse_piece()
@@ -79,7 +79,7 @@ class _Parser:
             pieces.append(piece)
         return tuple(pieces)
 
-    def _parse_piece(self) -> _Piece:
+    def _parse_piece(self) -> _PatternNode:
         found = _PIECE.match(self._pattern, self._at)
         if found is None:
             raise InvalidInput(
@@ -93,8 +93,8 @@ class _Parser:
             self._at += 1
             return piece
         if found["anchor"]:
-            return _Piece(_at_start if found[0] == "^" else _at_end)
-        return _Piece(re.compile(found[0]).match)
+            return _PatternNode(_at_start if found[0] == "^" else _at_end)
+        return _PatternNode(re.compile(found[0]).match)
 
 
 def _read_repetition(found: re.Match[str]) -> tuple[int, int | None]:
@@ -120,7 +120,7 @@ class _Automaton:
         self._states: list[tuple[_Takes | None, tuple[int, ...]]] = []  # what each takes, and those that follow it
         self._steps: dict[tuple[frozenset[int], str], frozenset[int]] = {}
         self._last = self._add(None)
-        self._first = self._build(_Parser(pattern).parse(), self._last)
+        self._first = self._build(_PatternParser(pattern).parse(), self._last)
 
     def _add(self, takes: _Takes | None, *following: int) -> int:
         if len(self._states) >= _MAX_STATES:
@@ -131,7 +131,7 @@ class _Automaton:
         self._states.append((takes, following))
         return len(self._states) - 1
 
-    def _build(self, piece: _Piece, following: int) -> int:
+    def _build(self, piece: _PatternNode, following: int) -> int:
         """Add the states of a piece, with all its repetitions, and return the first of them."""
         if piece.most is None:
             again = self._add(None)
@@ -143,7 +143,7 @@ class _Automaton:
             following = self._build_once(piece, following)
         return following
 
-    def _build_once(self, piece: _Piece, following: int) -> int:
+    def _build_once(self, piece: _PatternNode, following: int) -> int:
         if piece.takes is not None:
             return self._add(piece.takes, following)
         starts = []

@@ -17,7 +17,7 @@ PART_BITS = 16  # number the parts of a memory; of a million characters, the bun
 
 @dataclass(frozen=True, slots=True)
 class RecallLimits:
-    """How long recalls are kept, and how many bytes of them."""
+    """Limits of the recall log: its age in days, and its size in bytes."""
 
     days: float
     bytes: int
