@@ -17,6 +17,11 @@ from memorist.atomic_file import lock_file
 _PART = ".part-"
 
 
+def kept_folder(name: str, version: str) -> Path:
+    """Return the folder for something that is kept for the next run."""
+    return Path(tempfile.gettempdir()) / f"memorist-kept-{name.replace('@', '').replace('/', '-')}-{version}"
+
+
 def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
     """Return a folder, filled by `make` if it is not there yet."""
     if folder.exists():

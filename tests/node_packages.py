@@ -3,12 +3,11 @@
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
-from made_once import make_once
+from made_once import kept_folder, make_once
 
 LEAST_NODE = (22, 19)
 UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH")
@@ -35,11 +34,6 @@ def find_node() -> tuple[list[str], list[str]]:
 def fetch_package(name: str, version: str) -> Path:
     """Return the folder of a package from npm, which is fetched if it is not there yet."""
     return make_once(kept_folder(name, version), lambda folder: _install(folder, name, version)) / "node_modules" / name
-
-
-def kept_folder(name: str, version: str) -> Path:
-    """Return the folder for something that is kept for the next run."""
-    return Path(tempfile.gettempdir()) / f"memorist-kept-{name.replace('@', '').replace('/', '-')}-{version}"
 
 
 def _install(folder: Path, name: str, version: str) -> None:

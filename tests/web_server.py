@@ -1,7 +1,9 @@
 """The real server as its own process, for tests that talk to it over loopback."""
 
+import atexit
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -50,6 +52,7 @@ def web_server(
 ) -> Iterator[WebServer]:
     """Run `memorist serve` on a port that the system picks, until the block ends."""
     folder = Path(tempfile.mkdtemp(prefix="memorist-web-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # a test may read the log of a server that has ended
     log = folder / "stderr"
     variables = {
         **{name: value for name, value in os.environ.items() if not name.startswith("MEMORIST_")},

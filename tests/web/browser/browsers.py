@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from made_once import make_once
-from node_packages import fetch_package, find_node, kept_folder
+from made_once import kept_folder, make_once
+from node_packages import fetch_package, find_node
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -26,6 +26,9 @@ HINT = "install one (Debian: apt-get install chromium), or name one in CHROMIUM"
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 _PLACES = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome", "/usr/bin/chromium", "/snap/bin/chromium")
 _CARRIED, _CARRIED_VERSION = "@sparticuz/chromium", "153.0.0"
+_ARCHIVES = ("al2023.tar", "fonts.tar")  # the libraries and the fonts that it needs
+_FONT_SETTINGS = Path("/etc/fonts/fonts.conf")
+_OWN_FONTS = '<fontconfig><dir prefix="relative">fonts</dir><cachedir prefix="xdg">fontconfig</cachedir></fontconfig>'
 _UNPACK = """
 const fs = require("fs"), zlib = require("zlib"), [source, target] = process.argv.slice(1);
 fs.createReadStream(source).pipe(zlib.createBrotliDecompress()).pipe(fs.createWriteStream(target));
@@ -57,15 +60,20 @@ def find_browser() -> BrowserProgram:
 
 def _fetch_browser() -> BrowserProgram:
     folder = make_once(kept_folder("chromium", _CARRIED_VERSION), _unpack_browser)
-    return BrowserProgram(str(folder / "chromium"), {"LD_LIBRARY_PATH": str(folder / "lib")})
+    environ = {"LD_LIBRARY_PATH": str(folder / "lib")}
+    if not _FONT_SETTINGS.exists():  # it ends at the first letter to be drawn where it finds no font
+        environ["FONTCONFIG_FILE"] = str(folder / "fonts.conf")
+    return BrowserProgram(str(folder / "chromium"), environ)
 
 
 def _unpack_browser(folder: Path) -> None:
     packed = fetch_package(_CARRIED, _CARRIED_VERSION) / "bin"
     node, _ = find_node()
-    for name in ("chromium", "al2023.tar"):
+    for name in ("chromium", *_ARCHIVES):
         subprocess.run([*node, "-e", _UNPACK, str(packed / f"{name}.br"), str(folder / name)], check=True)
-    with tarfile.open(folder / "al2023.tar") as archive:
-        archive.extractall(folder, filter="data")
-    (folder / "al2023.tar").unlink()
+    for name in _ARCHIVES:
+        with tarfile.open(folder / name) as archive:
+            archive.extractall(folder, filter="data")
+        (folder / name).unlink()
+    (folder / "fonts.conf").write_text(_OWN_FONTS)
     (folder / "chromium").chmod(0o755)
