@@ -247,7 +247,7 @@ class ConnectionPool:
         """Lend a new connection in the place of one that is of no more use."""
         connection, loan.connection = loan.connection, None
         if connection:
-            connection.close(True)
+            self._close_connection(connection)
         loan.connection = self._open()
         return loan.connection
 
@@ -296,9 +296,11 @@ class ConnectionPool:
 
     def _leave_replaced_file(self) -> bool:
         """Close all connections if the file was deleted or replaced, and keep what only they still reach."""
-        if self._identity is None or self._identity.is_same():
+        if self._identity is None or self._identity.is_untouched():
             return self._is_left
-        with self._lock:
+        with self._lock:  # which keeps the process from forking while SQLite reads the file
+            if self._identity.is_same():
+                return self._is_left
             if not self._is_left:
                 self._is_left = True
                 idle, self._idle = [*self._idle, *self._take_observer()], []
