@@ -118,19 +118,21 @@ class ConnectionPool:
 
     def _set_foreign_log_aside(self) -> None:
         """Keep SQLite from writing the log of a file that was replaced over the one that has replaced it."""
-        if self.read_only:
-            if not belongs_to(Path(f"{self.file}-wal"), self.file):
-                raise StoreError(
-                    f"the log beside {self.path} belongs to another file that was there before; "
-                    "open it once for writing, and the log is renamed"
-                )
+        log = Path(f"{self.file}-wal")
+        try:
+            is_own = belongs_to(log, self.file)
+        except OSError as exc:
+            raise StoreError(f"{log} cannot be read ({exc.strerror}): check the permissions of it") from exc
+        if is_own:
             return
+        replaced = f"the log beside {self.path} belongs to another file that was there before"
+        if self.read_only:
+            raise StoreError(f"{replaced}; open it once for writing, and the log is renamed")
         try:
             kept = set_foreign_log_aside(self.file, BEFORE_REPLACEMENT)
         except OSError as exc:
             raise StoreError(
-                f"the log beside {self.path} belongs to another file that was there before, and cannot be renamed "
-                f"({exc.strerror}): close the programs that use it"
+                f"{replaced}, and cannot be renamed ({exc.strerror}): close the programs that use it"
             ) from exc
         if kept:
             _log.warning("the log beside %s belonged to another file, and is kept as %s", self.path, kept)
