@@ -29,7 +29,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_agents import Agent, serve_in_process
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Identifier
-from web_server import TOKEN, WebServer, web_server
 
 import memorist
 from conftest import HashingEmbedder
@@ -41,6 +40,7 @@ from memorist.web.access import Keeper
 from postgres_fixtures import Databases
 from postgres_server import url_of
 from test_walls import CALLS, MINE, SECRETS, THEIRS, Names, fill, typo
+from web_server import TOKEN, WebServer, web_server
 
 # What may differ, and why.
 

@@ -8,10 +8,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from web_server import TOKEN, WebServer, web_server
-
 import memorist
 from memorist.web.client import Remote
+from web_server import TOKEN, WebServer, web_server
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from web_server import TOKEN, WebServer
 
 import memorist
 from memorist.errors import AlreadyExists, Ambiguous, ConfigError, InvalidInput, MemoristError, NotFound, StoreError
 from memorist.web.client import Remote
+from web_server import TOKEN, WebServer
 
 PINNED = Path(__file__).parents[1] / "data" / "interface.txt"
 

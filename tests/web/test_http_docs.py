@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from web_server import TOKEN, web_server
 
 from memorist.cli.web import DEFAULT_PORT
 from memorist.web import connections, events, memories, requests, streams
 from memorist.web.operations import OPERATIONS
+from web_server import TOKEN, web_server
 
 PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text("utf-8")
 ADDRESS = f"http://127.0.0.1:{DEFAULT_PORT}"

@@ -20,12 +20,12 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from web_server import TOKEN, WebServer, web_server
 
 import memorist
 from memorist.web.openapi import build_document
 from memorist.web.operations import OPERATIONS
 from patience import LONGEST
+from web_server import TOKEN, WebServer, web_server
 
 CHECKS = [
     not_a_server_error,

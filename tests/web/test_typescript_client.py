@@ -5,12 +5,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from web_server import TOKEN, WebServer
 
 import typescript_client
 from memorist.web.operations import OPERATIONS
 from node_packages import fetch_package, find_node
 from patience import LONGEST
+from web_server import TOKEN, WebServer
 
 VERSION = "5.9.3"
 

@@ -17,11 +17,11 @@ pytest.importorskip("playwright", reason="the tests of the page need Playwright:
 from browsers import FLAGS, find_browser
 from playwright.sync_api import Browser, expect, sync_playwright
 from tabs import WAIT_MS, OpenTab, Tab, log_in, watch
-from web_server import TOKEN, WebServer, web_server
 
 import memorist
 from memorist.engine.sample_history import add_sample_history
 from node_packages import find_node
+from web_server import TOKEN, WebServer, web_server
 
 GUIDE = """# Runbook
 

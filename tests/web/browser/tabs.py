@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, expect
-from web_server import TOKEN, WebServer
 
 from patience import LONGEST
+from web_server import TOKEN, WebServer
 
 WAIT_MS = LONGEST * 1000
 

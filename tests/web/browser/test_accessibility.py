@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 from tabs import OpenTab, Tab
-from web_server import WebServer
 
 from node_packages import fetch_package
+from web_server import WebServer
 
 AXE, AXE_VERSION = "axe-core", "4.14.0"
 SERIOUS = ("serious", "critical")

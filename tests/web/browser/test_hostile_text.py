@@ -8,9 +8,9 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 from tabs import OpenTab
-from web_server import WebServer, web_server
 
 import memorist
+from web_server import WebServer, web_server
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 from tabs import OpenTab, Tab
-from web_server import TOKEN, WebServer, web_server
 
 import memorist
+from web_server import TOKEN, WebServer, web_server
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 from tabs import OpenTab, Tab
-from web_server import WebServer, web_server
 
 import memorist
 from memorist.web.server import _LaunchFile
+from web_server import WebServer, web_server
 
 
 def memory_of(memory: Any, beginning: str) -> Any:
