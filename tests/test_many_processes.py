@@ -223,6 +223,37 @@ def test_parent_and_child_of_a_fork_both_go_on_and_nothing_is_lost(path: Path, o
         assert memory.stats().pending == 0
 
 
+WRITTEN_TO = """
+    import os, signal, sys, threading, memorist
+    memory = memorist.open(sys.argv[1], embedder="none")
+    memory.add("before the fork")
+    stop = threading.Event()
+    def count():
+        os.utime(sys.argv[1])  # as a checkpoint of another process does: it is read again whose file this is
+        return memory.count()
+    def count_on():
+        while not stop.is_set():
+            count()
+    threads = [threading.Thread(target=count_on, daemon=True) for _ in range(2)]
+    [thread.start() for thread in threads]
+    for _ in range(30):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)  # a child that hangs is ended
+            os._exit(0 if count() == 1 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    stop.set()
+    [thread.join() for thread in threads]
+    print("done")
+"""
+
+
+@forks
+def test_a_child_forked_while_threads_find_the_file_written_to_goes_on(path: Path) -> None:
+    with running(WRITTEN_TO, path, options=FORK_OPTIONS) as process:
+        assert ending(process) == (0, "done\n")
+
+
 # What another process writes
 
 

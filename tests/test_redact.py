@@ -284,7 +284,7 @@ class TestAllowances:
         assert kinds(f"password: {secret}", (f"/{pattern}/",)) in (["password"], [])
         assert time.process_time() - started < 10
 
-    @pytest.mark.parametrize("pattern", [r"(a)\1", "(?=a)a", "(?i)a", "a*+b", r"\bpass", "(?P<x>a)"])
+    @pytest.mark.parametrize("pattern", [r"(a)\1", "(?=a)a", "(?i)a", "a*+b", "a{2}+b", r"\bpass", "(?P<x>a)"])
     def test_what_cannot_be_bounded_is_refused_with_what_can(self, pattern: str) -> None:
         with pytest.raises(InvalidInput, match=r"not supported.*use characters, .classes.") as refused:
             redact("any text", [f"/{pattern}/"])
@@ -294,6 +294,10 @@ class TestAllowances:
     def test_one_that_repeats_too_much_is_refused(self, pattern: str) -> None:
         with pytest.raises(InvalidInput, match="repeats too much"):
             redact("any text", [f"/{pattern}/"])
+
+    def test_a_pattern_of_groups_within_groups_is_refused_where_they_are_too_many(self) -> None:
+        with pytest.raises(InvalidInput, match="allowed secrets"):
+            redact("x", ["/" + "(" * 400 + "a" + ")" * 400 + "/"])
 
     @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map("".join), st.text("ab1", max_size=8))
     @settings(max_examples=400, deadline=None)

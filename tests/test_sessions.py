@@ -529,7 +529,15 @@ class TestTheNameOfARecordedConversation:
 
         assert memory.session("chat:c").summary == "About codes"
 
-    @pytest.mark.parametrize("taken", ["the code is swordfish…", "The  code is swordfish", "is swordfish, as you know"])
+    @pytest.mark.parametrize(
+        "taken",
+        [
+            "the code is swordfish…",
+            "The  code is swordfish",
+            "is swordfish, as you know",
+            "He said: the code is swordfish, as you know. Do not tell. I will not.",
+        ],
+    )
     def test_a_summary_that_was_taken_from_a_text_is_erased_with_it(self, memory: Memorist, taken: str) -> None:
         memory.start_session(id="sess1", summary=taken)
         text = memory.add("the code is swordfish, as you know. Do not tell.", session="sess1")

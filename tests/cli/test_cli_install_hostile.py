@@ -116,6 +116,15 @@ class TestForms:
 
         assert everything(cli.home) == before
 
+    def test_our_server_is_known_with_the_options_that_a_user_gave_it(self, cli: CommandLine) -> None:
+        file = files_of(cli, "cursor", USER)[0]
+        entry = {"command": "/old/memorist", "args": ["mcp", "--read-only"]}
+        file.write_text(json.dumps({"mcpServers": {"memorist": entry}}))
+
+        assert cli("install", "cursor", "--remove").code == 0
+
+        assert not file.exists() or "memorist" not in file.read_text()
+
     @pytest.mark.parametrize("value", [[], "x", 5, None, True])
     def test_an_entry_that_is_no_object_is_left_alone(self, cli: CommandLine, value: Any) -> None:
         file = files_of(cli, "cursor", USER)[0]

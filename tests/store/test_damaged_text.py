@@ -132,6 +132,11 @@ class TestTextThatIsNotUtf8:
         assert three.export(path.parent / "all.jsonl") == 3
         assert f"text: the {column} of memory-1 is not UTF-8" in damaged(three)
 
+    def test_a_check_goes_on_past_a_damaged_id(self, three: Memorist, path: Path) -> None:
+        damage(path, "id", b"memory-\xff")
+
+        assert "text: the id of memory-\ufffd is not UTF-8" in damaged(three)
+
     def test_a_time_that_is_none_hides_nothing_else(self, three: Memorist, path: Path) -> None:
         raw = apsw.Connection(str(path))
         raw.execute("update memories set updated_at = 4638686207610501651 where id = 'memory-1'")

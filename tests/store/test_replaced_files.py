@@ -220,6 +220,13 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
         with pytest.raises(StoreError, match=r"the log beside .* belongs to another file"):
             memorist.open(path, embedder="none", read_only=True)
 
+    @pytest.mark.parametrize("read_only", [True, False])
+    def test_a_log_that_cannot_be_read_is_named(self, read_only: bool, path: Path) -> None:
+        memorist.open(path, embedder="none").close()
+        path.with_name("memory.db-wal").mkdir()
+        with pytest.raises(StoreError, match=r"memory\.db-wal cannot be read"):
+            memorist.open(path, embedder="none", read_only=read_only)
+
 
 class TestALogOfTheFileItself:
     def test_it_is_taken_in_after_a_kill_however_much_of_it_the_file_has(self, tmp_path: Path) -> None:

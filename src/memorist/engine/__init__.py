@@ -105,10 +105,9 @@ def open_memory(
     fields = None if metadata_index is None else validation.indexed_fields(metadata_index, "metadata_index")
     model = resolve_embedder(embedder)
     path = str(default_path()) if target is None else check_target(target)
-    options = {"read_only": read_only, "busy_timeout": busy_timeout, "synchronous": synchronous}
-    store = _open_store(path, validation.namespace(namespace), fields, **options)
+    space, options = validation.namespace(namespace), {"busy_timeout": busy_timeout, "synchronous": synchronous}
     resources = Resources(
-        store,
+        _open_store(path, space, fields, read_only=read_only, **options),
         model,
         profile=base,
         search_timeout=search_timeout,
@@ -133,11 +132,14 @@ def _choose_redactions(redact: object, allow: object, surface: str) -> tuple[Red
     return Redaction(is_on, allowed), Redaction(redact is not False, allowed)
 
 
-def _open_store(path: str, namespace: str, fields: Collection[tuple[str, ...]] | None, **options: Any) -> Store:
-    if options["read_only"] and is_missing_or_empty(path):
+def _open_store(
+    path: str, namespace: str, fields: Collection[tuple[str, ...]] | None, *, read_only: bool, **options: Any
+) -> Store:
+    """Open the store of a namespace, and index these fields of metadata where they are given."""
+    if read_only and is_missing_or_empty(path):
         return Store(open_empty(path), namespace)
-    store = Store(open_backend(path, namespace, **options), namespace)
-    if fields is not None and not options["read_only"]:
+    store = Store(open_backend(path, namespace, read_only=read_only, **options), namespace)
+    if fields is not None and not read_only:
         try:
             store.index_metadata(fields)
         except BaseException:

@@ -22,6 +22,7 @@ _SETTLE_SECONDS = 2.0  # a reader waits so long for recalls to be written
 _IDLE_SECONDS = 5.0  # without work; then the thread ends
 _MAX_PENDING = 10_000
 _TRIMMED_AT_ONCE = 200  # recalls that one transaction deletes, so that other writers need not wait for all of them
+_PURGED_AT_ONCE = 50_000  # the log is measured for each transaction of a purge, for which others wait anyway
 _TRIMS_PER_BATCH = 10  # of those after a batch is written; more are left to the next
 _SIZE_CHECKED_EVERY = 64  # recalls: measuring the log reads all of it, and each prompt may have a process of its own
 
@@ -139,7 +140,7 @@ class Recorder:
         by_size = any(number % _SIZE_CHECKED_EVERY == 0 for number in written)
         try:
             for _ in range(_TRIMS_PER_BATCH):
-                if not self._trim(by_size):
+                if not self._trim(_TRIMMED_AT_ONCE, by_size):
                     return
         except Exception as exc:  # nobody asked for it; the next batch tries again
             _log.warning("old recalls could not be deleted: %s", exc)
@@ -147,14 +148,12 @@ class Recorder:
     def trim(self) -> None:
         """Write pending recalls, and drop everything that is beyond the limits."""
         self.flush()
-        while self._trim(by_size=True):
+        while self._trim(_PURGED_AT_ONCE, by_size=True):
             pass
 
-    def _trim(self, by_size: bool) -> bool:
-        """Drop a few of the earliest recalls that are beyond the limits; return whether there may be more."""
-        now = datetime.now(UTC)
-        trimmed = self._store.recalls.trim(self._limits, now, most=_TRIMMED_AT_ONCE, by_size=by_size)
-        return trimmed == _TRIMMED_AT_ONCE
+    def _trim(self, most: int, by_size: bool) -> bool:
+        """Drop some of the earliest recalls that are beyond the limits; return whether there may be more."""
+        return self._store.recalls.trim(self._limits, datetime.now(UTC), most=most, by_size=by_size) == most
 
     def close(self) -> None:
         self.flush()

@@ -235,12 +235,12 @@ def _has_server(values: Mapping[str, Any], client: Client) -> bool:
 
 
 def _is_our_server(entry: Any) -> bool:
-    """Recognize our server by its command, `memorist ... mcp`, wherever the program is."""
+    """Recognize our server by its command, `memorist ... mcp ...`, wherever the program is and whatever its options."""
     if not isinstance(entry, dict):
         return False
     parts = (entry.get("command"), entry.get("args", []))
     words = [word for part in parts for word in (part if isinstance(part, list) else [part])]
-    return words[-1:] == ["mcp"] and any(_is_our_program(word) for word in words[:-1])
+    return "mcp" in words and any(_is_our_program(word) for word in words[: words.index("mcp")])
 
 
 def _add_server(values: _Values, client: Client, program: Sequence[str]) -> _Values:

@@ -8,7 +8,7 @@ such as `(\\w+)+$` would keep it busy for minutes, and no other thread could run
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 
 from memorist.errors import InvalidInput
 
@@ -24,13 +24,15 @@ def compile_allowances(allow: Collection[str]) -> Callable[[str], bool]:
     return lambda secret: any(text in secret for text in literals) or any(matches(secret) for matches in patterns)
 
 
-@cache
+@lru_cache(maxsize=100)
 def _compile_pattern(pattern: str) -> Callable[[str], bool]:
     try:
         re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as exc:
+        return _Automaton(pattern).search
+    except RecursionError as exc:
+        raise InvalidInput(f"the pattern /{pattern:.80}/ of allowed secrets has too many groups within groups") from exc
+    except (re.error, OverflowError) as exc:
         raise InvalidInput(f"a pattern of allowed secrets is not a regular expression: {exc}") from exc
-    return _Automaton(pattern).search
 
 
 _Takes = Callable[[str], object]
@@ -42,7 +44,7 @@ _PIECE = re.compile(
     r"|(?P<one>\\[^0-9A-Za-z]|\\[dDsSwWnrtfv]|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\()|$^*+?\[])",
     re.DOTALL,
 )
-_REPETITION = re.compile(r"(?:(?P<sign>[*+?])|\{(?P<least>[0-9]*)(?P<to>,?)(?P<most>[0-9]*)(?<=[0-9,])\})\??(?![*+?])")
+_REPETITION = re.compile(r"(?:(?P<sign>[*+?])|\{(?P<least>[0-9]*)(?P<to>,?)(?P<most>[0-9]*)(?<=[0-9,])\})\??")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from memorist.store.database import Connection
 from memorist.store.rows import SNAPSHOT
 from memorist.text.snippet import ELLIPSIS
 
-_MIN_QUOTED_CHARACTERS = 20  # of a summary that stands in a text; fewer may be there by chance
+_MIN_QUOTED_CHARACTERS = 20  # of a summary that stands in a text, or a text in it; fewer may be there by chance
 
 
 def erase_memories(connection: Connection, keys: Sequence[int]) -> None:
@@ -56,7 +56,7 @@ def _erase_questions(connection: Connection, keys: Sequence[int]) -> None:
 
 
 def _erase_session_names(connection: Connection, keys: Sequence[int]) -> None:
-    """Remove the summaries of sessions that are the beginning of a text, or quote it."""
+    """Remove the summaries of sessions that are the beginning or a part of a text, or that quote it."""
     named = connection.fetch(
         f"""
         select s.sid, s.summary, m.content, m.title
@@ -82,9 +82,11 @@ def _erase_session_names(connection: Connection, keys: Sequence[int]) -> None:
 
 
 def _is_quoted(summary: str, text: str) -> bool:
-    """Tell if a summary was taken from a text, whatever its spaces and its end became."""
+    """Tell if a summary was taken from a text, or holds all of it, whatever its spaces and its end became."""
     quote, whole = (" ".join(each.split()).casefold() for each in (summary.rstrip(ELLIPSIS), text))
-    return bool(quote) and (whole.startswith(quote) or (len(quote) >= _MIN_QUOTED_CHARACTERS and quote in whole))
+    shorter, longer = sorted((quote, whole), key=len)
+    is_part = len(shorter) >= _MIN_QUOTED_CHARACTERS and shorter in longer
+    return bool(quote) and (whole.startswith(quote) or is_part)
 
 
 def _bypass(connection: Connection, rid: int) -> None:

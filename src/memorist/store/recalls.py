@@ -129,7 +129,8 @@ class RecallStore(StorePart):
             )
             excess = 0
             if by_size and earliest:
-                excess = connection.fetch_value(f"select sum(s.bytes) from ({_SELECT_SIZES}) s", values) - limits.bytes
+                total = connection.fetch_value(f"select sum(s.bytes) from ({_SELECT_SIZES}) s", values) or 0
+                excess = total - limits.bytes
         beyond = []
         for number, at, size in earliest:
             if at >= before and excess <= 0:

@@ -18,10 +18,12 @@ LENGTH_SAMPLE = 1000  # of the newest memories
 # Memories `m` whose numbers count: those of a project, and those of a namespace and of its files.
 IN_PROJECT = "m.namespace = :namespace and m.project = :project and m.deleted_at is null"
 IN_FAMILY = "m.namespace in (:namespace, :beside) and m.deleted_at is null"
+# To count all of them; SQLite would choose an index that does not tell what is deleted, and read every row.
+COUNTED = "memories m @hint(memories_scope) where {}"
 # The mean number of tokens of such memories. FTS5 keeps those of each column in a blob.
 MEAN_LENGTH = f"""
     select avg(token_count(sz)) from memories_stems_docsize where id in (
-        select m.rid from memories m where {{}} order by m.rid desc limit {LENGTH_SAMPLE})
+        select m.rid from {COUNTED} order by m.rid desc limit {LENGTH_SAMPLE})
 """
 # FTS5 keeps the number of all rows of an index, and then those of the tokens in each column.
 ALL_ROWS = "select block from memories_stems_data where id = 1"

@@ -365,7 +365,7 @@ def _find_damaged_vectors(connection: SqliteConnection, checked: Checked) -> Ite
     """Yield the id and the key of each memory with a damaged vector, and the key and the name of its model."""
     rows = connection.execute(
         f"""
-        select m.id, v.rid, v.model, o.name, v.vector, o.dimensions
+        select cast(m.id as blob), v.rid, v.model, cast(o.name as blob), v.vector, o.dimensions
         from (select rid, model, vector from vectors union all select rid, model, vector from part_vectors) v
         join models o on o.model = v.model
         join memories m on m.rid = v.rid
@@ -377,7 +377,7 @@ def _find_damaged_vectors(connection: SqliteConnection, checked: Checked) -> Ite
         sound = isinstance(blob, bytes) and len(blob) == 2 * dimensions
         vector = np.frombuffer(blob, np.float16) if sound else None
         if vector is None or not abs(float(np.linalg.norm(vector.astype(np.float32))) - 1.0) < NORM_TOLERANCE:
-            yield id, rid, model, name
+            yield decode_text(id), rid, model, decode_text(name)
 
 
 def _drop_damaged_vectors(connection: SqliteConnection, checked: Checked) -> None:

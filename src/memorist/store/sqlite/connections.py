@@ -118,19 +118,21 @@ class ConnectionPool:
 
     def _set_foreign_log_aside(self) -> None:
         """Keep SQLite from writing the log of a file that was replaced over the one that has replaced it."""
-        if self.read_only:
-            if not belongs_to(Path(f"{self.file}-wal"), self.file):
-                raise StoreError(
-                    f"the log beside {self.path} belongs to another file that was there before; "
-                    "open it once for writing, and the log is renamed"
-                )
+        log = Path(f"{self.file}-wal")
+        try:
+            is_own = belongs_to(log, self.file)
+        except OSError as exc:
+            raise StoreError(f"{log} cannot be read ({exc.strerror}): check the permissions of it") from exc
+        if is_own:
             return
+        replaced = f"the log beside {self.path} belongs to another file that was there before"
+        if self.read_only:
+            raise StoreError(f"{replaced}; open it once for writing, and the log is renamed")
         try:
             kept = set_foreign_log_aside(self.file, BEFORE_REPLACEMENT)
         except OSError as exc:
             raise StoreError(
-                f"the log beside {self.path} belongs to another file that was there before, and cannot be renamed "
-                f"({exc.strerror}): close the programs that use it"
+                f"{replaced}, and cannot be renamed ({exc.strerror}): close the programs that use it"
             ) from exc
         if kept:
             _log.warning("the log beside %s belonged to another file, and is kept as %s", self.path, kept)
@@ -247,7 +249,7 @@ class ConnectionPool:
         """Lend a new connection in the place of one that is of no more use."""
         connection, loan.connection = loan.connection, None
         if connection:
-            connection.close(True)
+            self._close_connection(connection)
         loan.connection = self._open()
         return loan.connection
 
@@ -296,9 +298,11 @@ class ConnectionPool:
 
     def _leave_replaced_file(self) -> bool:
         """Close all connections if the file was deleted or replaced, and keep what only they still reach."""
-        if self._identity is None or self._identity.is_same():
+        if self._identity is None or self._identity.is_untouched():
             return self._is_left
-        with self._lock:
+        with self._lock:  # which keeps the process from forking while SQLite reads the file
+            if self._identity.is_same():
+                return self._is_left
             if not self._is_left:
                 self._is_left = True
                 idle, self._idle = [*self._idle, *self._take_observer()], []

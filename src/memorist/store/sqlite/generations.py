@@ -10,7 +10,6 @@ commit. A log belongs to a file whose generation is the one before the log, or o
 import os
 import random
 import struct
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -65,37 +64,37 @@ class FileIdentity:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._lock = threading.Lock()
         status = os.stat(path)
         self._inode = status.st_dev, status.st_ino
         self._written = status.st_mtime_ns, status.st_size
         self._generation = read_generation(path)
 
-    def is_same(self) -> bool:
-        """Tell if the file is still there, and nobody has written another over it."""
+    def is_untouched(self) -> bool:
+        """Tell if nobody has written to the file since it was looked at; most of the time, nobody has."""
         status = self._look()
-        if status is None or (status.st_dev, status.st_ino) != self._inode:
+        return status is not None and self._is_inode(status) and self._written == (status.st_mtime_ns, status.st_size)
+
+    def is_same(self) -> bool:
+        """Tell if the file is still there, and nobody has written another over it; one thread at a time."""
+        status, generation = self._look(), read_generation(self._path)
+        if status is None or not self._is_inode(status) or not self.may_become(generation):
             return False
-        if (status.st_mtime_ns, status.st_size) == self._written:
-            return True
-        with self._lock:  # what another thread has seen meanwhile is later than what this one saw
-            status, generation = self._look(), read_generation(self._path)
-            if status is None or not self.may_become(generation):
-                return False
-            self._written = status.st_mtime_ns, status.st_size
-            self._generation = generation
+        self._written = status.st_mtime_ns, status.st_size
+        self._generation = generation
         return True
 
     def is_inode_of(self, file: str) -> bool:
         """Tell if this is the file at another path."""
-        status = os.stat(file)
-        return (status.st_dev, status.st_ino) == self._inode
+        return self._is_inode(os.stat(file))
 
     def may_become(self, generation: int | None) -> bool:
         """Tell if commits can have brought this file to a generation, as far as both are known."""
         if generation is None or not self._generation:
             return True
         return generation > 0 and (generation - self._generation) % (_END - 1) < _MOST_COMMITS
+
+    def _is_inode(self, status: os.stat_result) -> bool:
+        return (status.st_dev, status.st_ino) == self._inode
 
     def _look(self) -> os.stat_result | None:
         try:

@@ -26,7 +26,7 @@ from memorist.store.keyword_search import (
     match_past,
 )
 from memorist.store.records import KeywordMatches, Scope
-from memorist.store.sqlite.bm25 import ALL_ROWS, IN_FAMILY, IN_PROJECT, MEAN_LENGTH, read_all_rows
+from memorist.store.sqlite.bm25 import ALL_ROWS, COUNTED, IN_FAMILY, IN_PROJECT, MEAN_LENGTH, read_all_rows
 from memorist.store.sqlite.keyword_ranking import INDEXED_TEXT, WordRanking, can_rank
 from memorist.store.sqlite.live_index import IndexFollower
 from memorist.store.word_matching import (
@@ -217,7 +217,7 @@ class _WordStatistics:
         queries: dict[Any, str] = {"rows": ALL_ROWS}
         if search.counted:
             queries = {
-                "rows": f"select count(*) from memories m where {search.counted}",
+                "rows": f"select count(*) from {COUNTED.format(search.counted)}",
                 "mean_length": MEAN_LENGTH.format(search.counted),
             }
         if not search.walled:
