@@ -8,7 +8,7 @@ from memorist.store.database import Connection
 from memorist.store.rows import SNAPSHOT
 from memorist.text.snippet import ELLIPSIS
 
-_MIN_QUOTED_CHARACTERS = 20  # of a summary that stands in a text; fewer may be there by chance
+_MIN_QUOTED_CHARACTERS = 20  # of a summary that stands in a text, or a text in it; fewer may be there by chance
 
 
 def erase_memories(connection: Connection, keys: Sequence[int]) -> None:
@@ -56,21 +56,28 @@ def _erase_questions(connection: Connection, keys: Sequence[int]) -> None:
 
 
 def _erase_session_names(connection: Connection, keys: Sequence[int]) -> None:
-    """Remove the summaries of sessions that are the beginning of a text, or quote it."""
+    """Remove the summaries of sessions that are the beginning of a text, or quote it or one of its facts."""
     named = connection.fetch(
         f"""
-        select s.sid, s.summary, m.content, m.title
+        select s.sid, s.summary, m.content, m.title, m.summary
         from @keys(:keys) k
         join session_memories u on u.rid = k.value
         join sessions s on s.sid = u.sid
         join memories m on m.rid = k.value
         where s.summary is not null
         union all
-        select s.sid, s.summary, {SNAPSHOT} ->> 'content', {SNAPSHOT} ->> 'title'
+        select s.sid, s.summary, {SNAPSHOT} ->> 'content', {SNAPSHOT} ->> 'title', {SNAPSHOT} ->> 'summary'
         from @keys(:keys) k
         join session_memories u on u.rid = k.value
         join sessions s on s.sid = u.sid
         join memory_history h on h.rid = k.value
+        where s.summary is not null
+        union all
+        select s.sid, s.summary, f.text, null, null
+        from @keys(:keys) k
+        join session_memories u on u.rid = k.value
+        join sessions s on s.sid = u.sid
+        join facts f on f.rid = k.value
         where s.summary is not null
         """,
         {"keys": json.dumps(keys)},
@@ -82,9 +89,12 @@ def _erase_session_names(connection: Connection, keys: Sequence[int]) -> None:
 
 
 def _is_quoted(summary: str, text: str) -> bool:
-    """Tell if a summary was taken from a text, whatever its spaces and its end became."""
+    """Tell if a summary was taken from a text, or holds it, whatever its spaces and its end became."""
     quote, whole = (" ".join(each.split()).casefold() for each in (summary.rstrip(ELLIPSIS), text))
-    return bool(quote) and (whole.startswith(quote) or (len(quote) >= _MIN_QUOTED_CHARACTERS and quote in whole))
+    if not quote or not whole:
+        return False
+    shorter, longer = sorted((quote, whole), key=len)
+    return whole.startswith(quote) or (len(shorter) >= _MIN_QUOTED_CHARACTERS and shorter in longer)
 
 
 def _bypass(connection: Connection, rid: int) -> None:
