@@ -11,6 +11,7 @@ import pytest
 
 import memorist
 from memorist import Memorist, StoreError, restore_backup
+from memorist.store.sqlite.connections import ConnectionPool
 from processes import line, running
 
 DELETING: dict[str, Callable[[Path], object]] = {
@@ -211,6 +212,22 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
             path.rename(renamed)
         assert count_sound(renamed) == 30
         assert count_sound(path) == 0
+
+    def test_what_was_open_is_kept_where_a_transaction_has_the_only_connection(self, tmp_path: Path) -> None:
+        path, yesterday = tmp_path / "memory.db", make_yesterday(tmp_path)
+        with memorist.open(path, embedder="none") as memory:
+            memory.add_many(f"said today, number {number}" for number in range(30))
+
+        def write(pool: ConnectionPool) -> None:
+            with pool.writing() as connection:
+                connection.execute("delete from memories")
+                yesterday.replace(path)
+
+        pool = ConnectionPool(str(path), read_only=False, busy_timeout=1, synchronous="full")
+        with closing(pool), pytest.raises(StoreError, match="deleted or replaced"):
+            write(pool)
+        assert count_sound(tmp_path / "memory.db.before-replacement") == 30
+        assert count_sound(path) == 900
 
     def test_the_log_of_a_third_file_is_not_removed_by_whoever_had_the_first_one_open(self, tmp_path: Path) -> None:
         path, yesterday, other = tmp_path / "memory.db", make_yesterday(tmp_path), tmp_path / "other.db"

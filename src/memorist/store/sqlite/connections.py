@@ -261,6 +261,8 @@ class ConnectionPool:
                     connection.end_streams()
                     if connection.in_transaction:
                         connection.execute("rollback")
+                    if self._is_left:  # it may be the only one
+                        self._keep(connection)
                 except apsw.Error:
                     usable = False
             loan.connection = None
@@ -303,12 +305,16 @@ class ConnectionPool:
             if not self._is_left:
                 self._is_left = True
                 idle, self._idle = [*self._idle, *self._take_observer()], []
-                if idle and not self.read_only:
-                    with suppress(OSError, apsw.Error):  # the file that is there now is what counts
-                        self._kept = self._keep_open_database(idle[0])
+                if idle:
+                    self._keep(idle[0])
                 for connection in idle:
                     self._close_connection(connection)
         return True
+
+    def _keep(self, connection: SqliteConnection) -> None:
+        if self._kept is None and not self.read_only:
+            with suppress(OSError, apsw.Error):  # the file that is there now is what counts
+                self._kept = self._keep_open_database(connection)
 
     def _keep_open_database(self, connection: SqliteConnection) -> Path | None:
         """Keep what a connection to a file reaches that is no longer there; return the new file, if there is one."""
