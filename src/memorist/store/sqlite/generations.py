@@ -24,9 +24,9 @@ import apsw
 from memorist.atomic_file import lock_file, sync_to_disk
 from memorist.store.sqlite.copies import choose_kept_name
 
-_RANDOM_BITS = 6
+_RANDOM_BITS = 8
 _END = 1 << 31 - _RANDOM_BITS  # of numbers; the generation 0 is that of a database that has none yet
-_MOST_COMMITS = 1 << 19  # between two looks of a process at its file, by all processes together
+_MOST_COMMITS = 1 << 17  # between two looks of a process at its file, by all processes together
 _READ_ONLY = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 _WAL_HEADER, _FRAME_HEADER = struct.Struct(">8I"), struct.Struct(">6I")
 _USER_VERSION = slice(60, 64)  # of the first page
