@@ -545,6 +545,28 @@ class TestTheNameOfARecordedConversation:
 
         assert memory.session("sess1").summary is None
 
+    @pytest.mark.parametrize(
+        "summary",
+        [
+            "They said the code of the door is swordfish, and left",
+            "A code with which one opens the door",
+            "the door knows a fish by its name",
+        ],
+        ids=["holds the text", "is its summary", "is a fact of it"],
+    )
+    def test_a_summary_that_tells_an_erased_text_is_erased_with_it(self, memory: Memorist, summary: str) -> None:
+        memory.start_session(id="sess1", summary=summary)
+        text = memory.add(
+            "The code of  the door is swordfish", summary="a code with which one opens the door", session="sess1"
+        )
+        memory.add_fact(text.id, "The door knows a fish by its name")
+        other = memory.add("They left", session="sess1")
+
+        memory.forget(other.id, hard=True)
+        assert memory.session("sess1").summary == summary
+        memory.forget(text.id, hard=True)
+        assert memory.session("sess1").summary is None
+
 
 def test_a_question_that_is_an_erased_text_is_erased_with_it(target: Path | str) -> None:
     """A hook records the question before the client's conversation, with the same words, is stored."""

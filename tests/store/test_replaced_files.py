@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import apsw
@@ -11,6 +11,7 @@ import pytest
 
 import memorist
 from memorist import Memorist, StoreError, restore_backup
+from memorist.store.sqlite.connections import ConnectionPool
 from processes import line, running
 
 DELETING: dict[str, Callable[[Path], object]] = {
@@ -212,6 +213,92 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
         assert count_sound(renamed) == 30
         assert count_sound(path) == 0
 
+    def test_what_was_open_is_kept_where_a_transaction_has_the_only_connection(self, tmp_path: Path) -> None:
+        path, yesterday = tmp_path / "memory.db", make_yesterday(tmp_path)
+        with memorist.open(path, embedder="none") as memory:
+            memory.add_many(f"said today, number {number}" for number in range(30))
+
+        def write(pool: ConnectionPool) -> None:
+            with pool.writing() as connection:
+                connection.execute("delete from memories")
+                yesterday.replace(path)
+
+        pool = ConnectionPool(str(path), read_only=False, busy_timeout=1, synchronous="full")
+        with closing(pool), pytest.raises(StoreError, match="deleted or replaced"):
+            write(pool)
+        assert count_sound(tmp_path / "memory.db.before-replacement") == 30
+        assert count_sound(path) == 900
+
+    def test_the_log_of_a_third_file_is_not_removed_by_whoever_had_the_first_one_open(self, tmp_path: Path) -> None:
+        path, yesterday, other = tmp_path / "memory.db", make_yesterday(tmp_path), tmp_path / "other.db"
+        memorist.open(other, embedder="none").close()
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("said first")
+            yesterday.replace(path)
+            with running(WRITER, path) as process:
+                assert line(process) == "written"
+            other.replace(path)
+            with pytest.raises(StoreError, match="before-replacement"):
+                memory.stats()
+        assert any(b"said today, number 29" in file.read_bytes() for file in tmp_path.glob("*-wal"))
+
+    @pytest.mark.parametrize("way", REPLACING)
+    def test_a_copy_that_went_its_own_way_is_not_mixed_with_a_log(self, way: str, tmp_path: Path) -> None:
+        base = tmp_path / "base.db"
+        with memorist.open(base, embedder="none") as memory:
+            memory.add("said before")
+        whole = 0
+        for number in range(6):  # the generations of two such commits are equal once in 256 times
+            path, copy = tmp_path / f"memory-{number}.db", tmp_path / "copy.db"
+            shutil.copy(base, path)
+            shutil.copy(base, copy)
+            with memorist.open(copy, embedder="none") as memory:
+                for text in ("one", "two", "three"):
+                    memory.add(f"said elsewhere, number {text}")
+            with running(WRITER, path) as process:
+                assert line(process) == "written"
+            REPLACING[way](copy, path)
+            with suppress(StoreError), memorist.open(path, embedder="none") as memory:
+                whole += {each.content.split(",")[0] for each in memory.list()} == {"said before", "said elsewhere"}
+        assert whole >= 4
+
+    def test_a_copy_that_went_its_own_way_is_noticed_by_whoever_has_the_file_open(self, tmp_path: Path) -> None:
+        path, copy = tmp_path / "memory.db", tmp_path / "copy.db"
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("said before")
+        shutil.copy(path, copy)
+        with memorist.open(copy, embedder="none") as memory:
+            for number in range(50):
+                memory.add(f"said elsewhere, number {number}")
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("said here")
+            path.write_bytes(copy.read_bytes())
+            with pytest.raises(StoreError, match="deleted or replaced"):
+                memory.add("said after")
+        assert count_sound(path) == 51
+
+    @pytest.mark.parametrize("ending", ["closed", "killed", "open"])
+    def test_what_others_wrote_under_a_new_name_is_not_overwritten(self, ending: str, tmp_path: Path) -> None:
+        path, renamed = tmp_path / "memory.db", tmp_path / "renamed.db"
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("said before")
+        with memorist.open(path, embedder="none") as memory:
+            memory.add_many(f"said first, number {number} {'word ' * 100}" for number in range(100))
+            path.rename(renamed)
+            with running(WRITER, renamed) as process:
+                assert line(process) == "written"
+                if ending == "closed":
+                    process.stdin.write("\n")  # type: ignore[union-attr]
+                    process.stdin.flush()  # type: ignore[union-attr]
+                    assert line(process) == "closed"
+                if ending == "killed":
+                    process.kill()
+                    process.wait()
+                with pytest.raises(StoreError, match="deleted or replaced"):
+                    memory.stats()
+        assert count_sound(renamed) == 31
+        assert any(b"said first, number 99" in file.read_bytes() for file in tmp_path.glob("memory.db*"))
+
     def test_a_log_that_cannot_be_told_apart_by_reading_alone_is_said(self, tmp_path: Path) -> None:
         path, yesterday = tmp_path / "memory.db", make_yesterday(tmp_path)
         with running(WRITER, path) as process:
@@ -256,6 +343,23 @@ class TestALogOfTheFileItself:
             restore_backup(yesterday, path, overwrite=True)
         assert Path(f"{path}-wal").stat().st_size > 0
         assert count_sound(path) == 900
+
+    def test_it_is_taken_in_though_a_kill_has_cut_the_first_page_of_it(self, tmp_path: Path) -> None:
+        path = tmp_path / "memory.db"
+        log = Path(f"{path}-wal")
+        with running(WRITER, path) as process:
+            assert line(process) == "written"
+            with closing(apsw.Connection(str(path))) as connection:
+                connection.execute("select * from memories").fetchone()  # whoever has read nothing has no log
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+        begun = bytearray(log.read_bytes())  # a new log over it: its header and that of its first page
+        for salts in (slice(16, 24), slice(32 + 8, 32 + 16)):
+            begun[salts] = b"new salt"
+        log.write_bytes(begun)
+        with memorist.open(path, embedder="none", read_only=True) as memory:
+            assert memory.count() == 30
+        assert count_sound(path) == 30
+        assert not list(tmp_path.glob("*before*"))
 
     def test_a_database_of_an_earlier_version_has_any_log(self, tmp_path: Path) -> None:
         path = tmp_path / "memory.db"

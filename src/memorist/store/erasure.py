@@ -56,21 +56,28 @@ def _erase_questions(connection: Connection, keys: Sequence[int]) -> None:
 
 
 def _erase_session_names(connection: Connection, keys: Sequence[int]) -> None:
-    """Remove the summaries of sessions that are the beginning or a part of a text, or that quote it."""
+    """Remove the summaries of sessions that are a part of a text, or quote it or one of its facts."""
     named = connection.fetch(
         f"""
-        select s.sid, s.summary, m.content, m.title
+        select s.sid, s.summary, m.content, m.title, m.summary
         from @keys(:keys) k
         join session_memories u on u.rid = k.value
         join sessions s on s.sid = u.sid
         join memories m on m.rid = k.value
         where s.summary is not null
         union all
-        select s.sid, s.summary, {SNAPSHOT} ->> 'content', {SNAPSHOT} ->> 'title'
+        select s.sid, s.summary, {SNAPSHOT} ->> 'content', {SNAPSHOT} ->> 'title', {SNAPSHOT} ->> 'summary'
         from @keys(:keys) k
         join session_memories u on u.rid = k.value
         join sessions s on s.sid = u.sid
         join memory_history h on h.rid = k.value
+        where s.summary is not null
+        union all
+        select s.sid, s.summary, f.text, null, null
+        from @keys(:keys) k
+        join session_memories u on u.rid = k.value
+        join sessions s on s.sid = u.sid
+        join facts f on f.rid = k.value
         where s.summary is not null
         """,
         {"keys": json.dumps(keys)},
@@ -82,11 +89,12 @@ def _erase_session_names(connection: Connection, keys: Sequence[int]) -> None:
 
 
 def _is_quoted(summary: str, text: str) -> bool:
-    """Tell if a summary was taken from a text, or holds all of it, whatever its spaces and its end became."""
+    """Tell if a summary was taken from a text, or holds it, whatever its spaces and its end became."""
     quote, whole = (" ".join(each.split()).casefold() for each in (summary.rstrip(ELLIPSIS), text))
+    if not quote or not whole:
+        return False
     shorter, longer = sorted((quote, whole), key=len)
-    is_part = len(shorter) >= _MIN_QUOTED_CHARACTERS and shorter in longer
-    return bool(quote) and (whole.startswith(quote) or is_part)
+    return whole.startswith(quote) or (len(shorter) >= _MIN_QUOTED_CHARACTERS and shorter in longer)
 
 
 def _bypass(connection: Connection, rid: int) -> None:

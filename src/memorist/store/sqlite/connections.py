@@ -35,6 +35,7 @@ from memorist.store.sqlite.generations import (
     belongs_to,
     draw_generation,
     read_generation,
+    read_logged_generations,
     set_foreign_log_aside,
 )
 from memorist.text.tokenizer import fold
@@ -262,6 +263,8 @@ class ConnectionPool:
                     connection.end_streams()
                     if connection.in_transaction:
                         connection.execute("rollback")
+                    if self._is_left:  # it may be the only one
+                        self._keep(connection)
                 except apsw.Error:
                     usable = False
             loan.connection = None
@@ -306,20 +309,23 @@ class ConnectionPool:
             if not self._is_left:
                 self._is_left = True
                 idle, self._idle = [*self._idle, *self._take_observer()], []
-                if idle and not self.read_only:
-                    with suppress(OSError, apsw.Error):  # the file that is there now is what counts
-                        self._kept = self._keep_open_database(idle[0])
+                if idle:
+                    self._keep(idle[0])
                 for connection in idle:
                     self._close_connection(connection)
         return True
+
+    def _keep(self, connection: SqliteConnection) -> None:
+        if self._kept is None and not self.read_only:
+            with suppress(OSError, apsw.Error):  # the file that is there now is what counts
+                self._kept = self._keep_open_database(connection)
 
     def _keep_open_database(self, connection: SqliteConnection) -> Path | None:
         """Keep what a connection to a file reaches that is no longer there; return the new file, if there is one."""
         assert self._identity is not None
         generation = connection.pragma("user_version")
         if self._identity.may_become(generation):  # otherwise it reads what others write to the new file
-            if not os.path.lexists(self.file):  # it may have another name now, and lack what only the log has
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            if not os.path.lexists(self.file):
                 return None
             if not self._identity.is_inode_of(self.file):
                 return self._copy_aside(connection, generation)
@@ -335,14 +341,23 @@ class ConnectionPool:
         with temporary_file(kept) as part:
             copy_pages(connection, part)
             rename_durably(part, kept)
-        if log := set_foreign_log_aside(self.file, BEFORE_REPLACEMENT):
+        log = set_foreign_log_aside(self.file, BEFORE_REPLACEMENT)
+        if log and generation in read_logged_generations(log):  # otherwise it is that of a third file
             log.unlink()
         return kept
 
     def _close_connection(self, connection: SqliteConnection) -> None:
         if self._is_left:  # the last one would write the log over the file that is there now
+            if self._identity and self._identity.is_renamed():
+                self._take_log_in(connection)
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.close(True)
+
+    def _take_log_in(self, connection: SqliteConnection) -> None:
+        """Write the log to a file that was renamed, unless anybody else has the file open, by whatever name."""
+        connection.set_busy_handler(None)
+        with suppress(apsw.Error):  # also after it is done, as SQLite notices the new name, too
+            connection.pragma("journal_mode", "delete")
 
     def before_fork(self) -> None:
         """Keep new connections from being opened until the fork is done, wait for those in use, and close the rest."""
