@@ -12,6 +12,7 @@ import pytest
 import memorist
 from memorist import Memorist, StoreError, restore_backup
 from memorist.store.sqlite.connections import ConnectionPool
+from memorist.store.sqlite.generations import belongs_to
 from processes import line, running
 
 DELETING: dict[str, Callable[[Path], object]] = {
@@ -360,6 +361,13 @@ class TestALogOfTheFileItself:
             assert memory.count() == 30
         assert count_sound(path) == 30
         assert not list(tmp_path.glob("*before*"))
+
+    def test_a_file_that_is_deleted_at_that_moment_is_no_error(self, tmp_path: Path) -> None:
+        path = tmp_path / "memory.db"
+        with running(WRITER, path) as process:
+            assert line(process) == "written"
+        path.unlink()
+        assert belongs_to(Path(f"{path}-wal"), str(path))
 
     def test_a_database_of_an_earlier_version_has_any_log(self, tmp_path: Path) -> None:
         path = tmp_path / "memory.db"

@@ -155,13 +155,20 @@ def belongs_to(log: Path, file: str) -> bool:
 
 def _continues(log: Path, file: str, generation: int | None) -> bool:
     if not generation:  # it has none yet, or is damaged; but beside an empty file, SQLite would remove the log
-        return os.path.getsize(file) > 0
+        return not _is_empty(file)
     is_first = True
     for logged in read_logged_generations(log):
         if logged == generation or (is_first and _number(logged) == _next_number(generation)):
             return True
         is_first = False
     return is_first
+
+
+def _is_empty(file: str) -> bool:
+    try:
+        return os.path.getsize(file) == 0
+    except FileNotFoundError:  # it may be deleted at any moment
+        return False
 
 
 def set_foreign_log_aside(file: str, name: str) -> Path | None:
