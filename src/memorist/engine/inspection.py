@@ -105,9 +105,11 @@ class Inspection:
     # Answers about more than one thing
 
     def compare(
-        self, query: str, profiles: Sequence[str] = (), lenses: Sequence[str] = (), **options: Any
+        self, /, query: str, profiles: Sequence[str] = (), lenses: Sequence[str] = (), **options: Any
     ) -> Comparison:
         """Answer a question once for each profile and each lens."""
+        if single := {"profile", "lens"}.intersection(options):
+            raise InvalidInput(f"{min(single)} is no option of a comparison: name several in `profiles` or `lenses`")
         ways: list[dict[str, Any]] = [{"profile": name} for name in profiles] + [{"lens": name} for name in lenses]
         if not 2 <= len(ways) <= _MAX_COMPARED:
             raise InvalidInput(f"name 2 to {_MAX_COMPARED} profiles and lenses to compare, not {len(ways)}")
