@@ -304,6 +304,21 @@ def test_an_upload_without_a_boundary_is_refused(attacked: WebServer, content_ty
     assert_well(attacked)
 
 
+@pytest.mark.parametrize("name", ["😀" * 100 + ".json", "é" * 200, "\u0301" * 99, "a" * 300, "..", "/", ".json"])
+def test_an_upload_may_have_any_name_and_leaves_nothing_behind(path: Path, tmp_path: Path, name: str) -> None:
+    uploads = tmp_path / "uploads"
+    uploads.mkdir()
+    form = f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n[]\r\n--x--\r\n'
+    with web_server(path, environ={"TMPDIR": str(uploads)}) as server:
+        status, _, body = ask(
+            server, "POST", "/api/v1/import", form.encode(), Content_Type="multipart/form-data; boundary=x"
+        )
+
+        assert (status, json.loads(body)["type"]) == (422, "urn:memorist:problem:invalid-input")
+        assert list(uploads.iterdir()) == []
+        assert_well(server)
+
+
 @pytest.mark.parametrize("levels", [65, 80, 500, 990, 5000, 100_000])
 def test_deep_json_is_refused_and_poisons_nothing(attacked: WebServer, levels: int) -> None:
     """By whatever token it comes: nothing is stored, and the owner reads on."""
