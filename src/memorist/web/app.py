@@ -42,7 +42,14 @@ from memorist.web.idempotency import IdempotencyKeys
 from memorist.web.memories import OpenMemories
 from memorist.web.openapi import BASE, build_document
 from memorist.web.operations import EVENTS, LINES, MULTIPART, OPERATIONS, Operation
-from memorist.web.problems import PROBLEM_JSON, ChangedMeanwhile, Refusal, describe_problem
+from memorist.web.problems import (
+    MACHINE_ERRORS,
+    PROBLEM_JSON,
+    ChangedMeanwhile,
+    Refusal,
+    describe_problem,
+    leave_place_out,
+)
 from memorist.web.requests import read_body, read_query
 from memorist.web.streams import Exports, ReaderStalled, import_upload, receive_upload
 
@@ -276,6 +283,15 @@ async def _logout(state: _ServerState, request: Request) -> Response:
 def _endpoint(state: _ServerState, operation: Operation) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         grant = await _authorise(state, request, operation)
+        try:
+            return await answer(request, grant)
+        except MACHINE_ERRORS as error:
+            if grant.any_namespace:
+                raise
+            _log.warning("a request failed: %s", error)
+            raise leave_place_out(error) from error
+
+    async def answer(request: Request, grant: Grant) -> Response:
         namespace = _choose_namespace(state, request, grant)
         if operation.gives == EVENTS:
             return await _follow(state, request, namespace)
@@ -287,8 +303,8 @@ def _endpoint(state: _ServerState, operation: Operation) -> Endpoint:
         raw, body = await read_body(operation, request)
         call = partial(_call, state, operation, grant, namespace, request, {**arguments, **body})
         seconds = _SLOW_SECONDS if operation.slow else _SECONDS
-        answer = partial(_in_thread, state, call, seconds)
-        return await _once(state, request, (namespace, grant), raw, answer) if operation.writes else await answer()
+        work = partial(_in_thread, state, call, seconds)
+        return await _once(state, request, (namespace, grant), raw, work) if operation.writes else await work()
 
     return endpoint
 
