@@ -134,6 +134,20 @@ def test_a_bounded_token_is_not_told_where_a_database_is_that_cannot_be_used(
         assert str(path) in server.log.read_text()
 
 
+def test_a_bounded_token_is_not_told_where_a_model_is_that_cannot_be_reached(path: Path) -> None:
+    token, nowhere = Keeper(TOKEN).issue_token(namespace="anna"), "http://127.0.0.1:9"
+    questions: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("memories", {"content": "x"}),
+        ("search", {"query": "x"}),
+        ("search", {"query": "x", "mode": "semantic"}),
+        ("compare", {"query": "x", "profiles": ["balanced", "precise"]}),
+    )
+    with web_server(path, embedder="ollama:a-model", environ={"OLLAMA_HOST": nowhere}) as server:
+        for name, body in questions:
+            assert nowhere.encode() not in ask(server, "POST", f"/api/v1/{name}", body, token)[2]
+            assert nowhere.encode() in ask(server, "POST", f"/api/v1/{name}", body)[2]
+
+
 @pytest.mark.parametrize(
     "asked", [{"options": {"record": "log"}}, {"options": {"record_session": "s"}}, {"record": "reinforce"}]
 )

@@ -14,7 +14,7 @@ import shutil
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +34,7 @@ from memorist.engine.project_view import ProjectView
 from memorist.present.codec import encode
 from memorist.records import Memory
 from memorist.time_limit import cancel_with
+from memorist.views import Comparison
 from memorist.web.access import COOKIE, COOKIE_SECONDS, Grant, HostNames, Keeper
 from memorist.web.answers import SettingsAnswer
 from memorist.web.calls import CallContext, describe_access
@@ -371,9 +372,19 @@ def _call(
             memory, view, access, settings, state.options.eval_cache, check, owns_machine=grant.any_namespace
         )
         answer = operation.call(context, **arguments)
+    if not grant.any_namespace:
+        answer = _leave_reason_out(answer)
     headers = {"Cache-Control": "no-store"} | ({"ETag": etag(answer)} if isinstance(answer, Memory) else {})
     content = {"items": encode(answer)} if isinstance(answer, list) else encode(answer)
     return _json_response(content, operation.status, headers)
+
+
+def _leave_reason_out(answer: Any) -> Any:
+    """Return an answer without the reason for which it is degraded, which may name a server of models."""
+    if isinstance(answer, Comparison):
+        return replace(answer, answers=tuple(map(_leave_reason_out, answer.answers)))
+    degraded = getattr(answer, "degraded", None)
+    return replace(answer, degraded=degraded.partition(":")[0]) if degraded else answer
 
 
 def _leave_unrecorded(arguments: Mapping[str, Any]) -> dict[str, Any]:
