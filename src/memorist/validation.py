@@ -28,6 +28,7 @@ from memorist.records import (
 )
 from memorist.redact.allowances import compile_allowances, is_pattern
 from memorist.text.dates import Period, parse_period
+from memorist.text.normal_forms import normalize
 
 MAX_CONTENT_CHARACTERS = 1_000_000
 MAX_METADATA_CHARACTERS = 4_000_000  # as JSON
@@ -565,7 +566,7 @@ def message(value: object) -> str:
 
 def _normalize(text: str) -> str:
     """Return one form for equal text: an "é" of one or of two code points."""
-    return unicodedata.normalize("NFC", clean(text))
+    return normalize("NFC", clean(text))
 
 
 def _as_tuple(value: object, what: str) -> tuple[object, ...]:

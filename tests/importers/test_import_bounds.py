@@ -4,7 +4,11 @@ import gzip
 import io
 import json
 import os
+import sqlite3
+import struct
 import zipfile
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -209,3 +213,58 @@ def test_a_text_that_repeats_itself_is_no_bomb(memory: Memorist, inside: Path) -
     )
 
     assert memory.import_(inside / "talk.json.gz").added == 50
+
+
+def share_pages(file: Path, table: str, levels: int = 10, children: int = 70) -> None:
+    """Let every page of a table lead to the one below it many times: the row of its last page is there for ever."""
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("create table filler(x)")
+        database.executemany("insert into filler values (?)", [("x" * 400,)] * 60)
+        database.commit()
+        root = database.execute("select rootpage from sqlite_master where name = ?", (table,)).fetchone()[0]
+        pages = database.execute("pragma page_count").fetchone()[0]
+    content = bytearray(file.read_bytes())
+    chain = [root, *range(pages - levels, pages + 1)]
+    for above, below in pairwise(chain):
+        at, last = (above - 1) * 512, (below - 1) * 512
+        content[last : last + 512] = content[at : at + 512]
+        page = bytearray(512)
+        struct.pack_into(">BHHHBI", page, 0, 5, 0, children, 512 - 5 * children, 0, below)
+        for cell in range(children):
+            struct.pack_into(">H", page, 12 + 2 * cell, 512 - 5 * (cell + 1))
+            struct.pack_into(">IB", page, 512 - 5 * (cell + 1), below, 1)
+        content[at : at + 512] = page
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"),
+    [
+        ("cursorDiskKV", "key, value"),
+        ("threads", "id, summary, updated_at, data_type, data"),
+        ("observations", "id, memory_session_id, project, text, type, title, created_at, created_at_epoch"),
+    ],
+)
+def test_a_database_of_rows_without_end_is_refused(memory: Memorist, inside: Path, table: str, columns: str) -> None:
+    file = inside / "other.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("pragma page_size = 512")
+        database.execute(f"create table {table}({columns})")
+        marks = ", ".join("?" * len(columns.split(", ")))
+        database.execute(f"insert into {table} values ({marks})", ["composerData:a"] * marks.count("?"))
+        if table == "observations":
+            database.execute("create table session_summaries(id, project, request)")
+        database.commit()
+    share_pages(file, table)
+
+    with pytest.raises(InvalidInput, match=r"it is damaged \("):
+        memory.import_(file)
+
+
+def test_a_table_with_computed_columns_is_not_read(memory: Memorist, inside: Path) -> None:
+    file = inside / "state.vscdb"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("create table cursorDiskKV(key, value, x not null as (hex(zeroblob(400000000))))")
+
+    with pytest.raises(InvalidInput, match="holds no conversation"):
+        memory.import_(file)

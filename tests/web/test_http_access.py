@@ -14,10 +14,12 @@ import tempfile
 import time
 import webbrowser
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import apsw
 import pytest
 import uvicorn
 
@@ -110,6 +112,40 @@ def test_a_read_only_token_reads_and_changes_nothing(shared: WebServer) -> None:
         ):
             with pytest.raises(ConfigError, match="read-only"):
                 change()
+
+
+@pytest.mark.parametrize("bounds", [{"namespace": "anna"}, {"project": "api"}, {}])
+def test_a_bounded_token_is_not_told_where_a_database_is_that_cannot_be_used(
+    path: Path, bounds: dict[str, str]
+) -> None:
+    token = Keeper(TOKEN).issue_token(**bounds)
+    with web_server(path, environ={"MEMORIST_BUSY_TIMEOUT": "0.1"}) as server:
+        assert ask(server, "POST", "/api/v1/memories", {"content": "the first"}, token)[0] == 201
+        with closing(apsw.Connection(str(path))) as writer:
+            writer.execute("begin immediate")
+            answers = [ask(server, "POST", "/api/v1/memories", {"content": "x"}, given) for given in (token, TOKEN)]
+
+        problems = [(status, json.loads(body)) for status, _, body in answers]
+        assert [(status, problem["type"]) for status, problem in problems] == [
+            (503, "urn:memorist:problem:store-busy")
+        ] * 2
+        assert path.name not in problems[0][1]["detail"]
+        assert str(path) in problems[1][1]["detail"]
+        assert str(path) in server.log.read_text()
+
+
+def test_a_bounded_token_is_not_told_where_a_model_is_that_cannot_be_reached(path: Path) -> None:
+    token, nowhere = Keeper(TOKEN).issue_token(namespace="anna"), "http://127.0.0.1:9"
+    questions: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("memories", {"content": "x"}),
+        ("search", {"query": "x"}),
+        ("search", {"query": "x", "mode": "semantic"}),
+        ("compare", {"query": "x", "profiles": ["balanced", "precise"]}),
+    )
+    with web_server(path, embedder="ollama:a-model", environ={"OLLAMA_HOST": nowhere}) as server:
+        for name, body in questions:
+            assert nowhere.encode() not in ask(server, "POST", f"/api/v1/{name}", body, token)[2]
+            assert nowhere.encode() in ask(server, "POST", f"/api/v1/{name}", body)[2]
 
 
 @pytest.mark.parametrize(

@@ -497,6 +497,11 @@ def test_a_path_is_looked_up_as_it_is_written_and_tells_nothing_of_the_servers_f
 # Events
 
 
+@pytest.mark.parametrize("place", ["documents/%00", "documents/%00/chunks", "documents/%ED%A0%80/chunks"])
+def test_an_id_that_no_database_can_store_is_of_no_document(server: WebServer, place: str) -> None:
+    assert ask(server, "GET", f"/api/v1/{place}")[0] == 404
+
+
 def test_a_stream_that_cannot_begin_is_answered_as_a_problem(shared: WebServer) -> None:
     status, problem, _ = call(shared, "GET", "/events", Memorist_Namespace="x" * 1000)
 

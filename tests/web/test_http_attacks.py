@@ -233,6 +233,30 @@ def test_a_pattern_of_what_is_no_secret_is_refused(attacked: WebServer, pattern:
     assert_well(attacked)
 
 
+@pytest.mark.parametrize(
+    ("path", "field"), [("context", "message"), ("memories", "content"), ("conversations/c/turns", "text")]
+)
+def test_a_million_accents_in_disorder_do_not_freeze_the_server(attacked: WebServer, path: str, field: str) -> None:
+    """Python sorts the accents of one letter in quadratic time, and nothing else runs in the process meanwhile."""
+    token = Keeper(TOKEN).issue_token(project=None if "turns" in path else "accents")
+    body = {field: "a" + "\u0301\u0316" * 499_999} | ({"role": "user"} if "turns" in path else {})
+
+    assert ask(attacked, "POST", f"/api/v1/{path}", body, token)[0] in (200, 201)
+    assert_well(attacked)
+
+
+@pytest.mark.parametrize("name", ["self", "profile", "lens", "query", "limit", "arguments", ""])
+def test_no_name_of_an_option_fails_a_search(attacked: WebServer, name: str) -> None:
+    options = {"query": "x", "options": {name: "x"}}
+    project = Keeper(TOKEN).issue_token(project="api")
+
+    assert ask(attacked, "POST", "/api/v1/search", options, project)[0] in (404, 422)
+    assert ask(attacked, "POST", "/api/v1/search", options)[0] in (404, 422)
+    assert ask(attacked, "POST", "/api/v1/documents:search", options)[0] == 422
+    assert ask(attacked, "POST", "/api/v1/compare", options | {"profiles": ["balanced", "precise"]})[0] == 422
+    assert_well(attacked)
+
+
 def test_a_signal_ends_the_server_while_a_request_works(path: Path) -> None:
     with web_server(path) as server, connect(server) as connection, closing(apsw.Connection(str(path))) as writer:
         assert ask(server, "POST", "/api/v1/memories", {"content": "the first"})[0] == 201
@@ -278,6 +302,21 @@ def test_an_upload_without_a_boundary_is_refused(attacked: WebServer, content_ty
 
     assert (status, json.loads(body)["type"]) == (400, "urn:memorist:problem:not-multipart")
     assert_well(attacked)
+
+
+@pytest.mark.parametrize("name", ["😀" * 100 + ".json", "é" * 200, "\u0301" * 99, "a" * 300, "..", "/", ".json"])
+def test_an_upload_may_have_any_name_and_leaves_nothing_behind(path: Path, tmp_path: Path, name: str) -> None:
+    uploads = tmp_path / "uploads"
+    uploads.mkdir()
+    form = f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n[]\r\n--x--\r\n'
+    with web_server(path, environ={"TMPDIR": str(uploads)}) as server:
+        status, _, body = ask(
+            server, "POST", "/api/v1/import", form.encode(), Content_Type="multipart/form-data; boundary=x"
+        )
+
+        assert (status, json.loads(body)["type"]) == (422, "urn:memorist:problem:invalid-input")
+        assert list(uploads.iterdir()) == []
+        assert_well(server)
 
 
 @pytest.mark.parametrize("levels", [65, 80, 500, 990, 5000, 100_000])

@@ -73,7 +73,7 @@ class Inspection:
         return DocumentPage(tuple(found[:count]), _next_cursor(found, count, lambda document: document.path))
 
     def document(self, id: str) -> Document:
-        return self.find_document(self._store.inspection.find_document_path(id))
+        return self.find_document(self._store.inspection.find_document_path(validation.clean(id)))
 
     def find_document(self, path: str) -> Document:
         """Return an indexed file by its path, which is taken as it is written: it may come from another machine."""
@@ -86,8 +86,9 @@ class Inspection:
     def list_chunks(self, document: str, limit: int, cursor: str | None) -> ChunkPage:
         """Return the chunks of an indexed file, in its order."""
         count = validation.whole_number(limit, "limit", 1, _MAX_PAGE)
-        self._store.inspection.find_document_path(document)
-        found = self._store.inspection.list_chunks(document, _parse_position(cursor, -1), count + 1)
+        id = validation.clean(document)
+        self._store.inspection.find_document_path(id)
+        found = self._store.inspection.list_chunks(id, _parse_position(cursor, -1), count + 1)
         chunks = tuple(
             DocumentChunk(id, text, tuple(json.loads(breadcrumb)), first, last, ordinal)
             for id, text, breadcrumb, first, last, ordinal in found[:count]
@@ -105,9 +106,11 @@ class Inspection:
     # Answers about more than one thing
 
     def compare(
-        self, query: str, profiles: Sequence[str] = (), lenses: Sequence[str] = (), **options: Any
+        self, /, query: str, profiles: Sequence[str] = (), lenses: Sequence[str] = (), **options: Any
     ) -> Comparison:
         """Answer a question once for each profile and each lens."""
+        if single := {"profile", "lens"}.intersection(options):
+            raise InvalidInput(f"{min(single)} is no option of a comparison: name several in `profiles` or `lenses`")
         ways: list[dict[str, Any]] = [{"profile": name} for name in profiles] + [{"lens": name} for name in lenses]
         if not 2 <= len(ways) <= _MAX_COMPARED:
             raise InvalidInput(f"name 2 to {_MAX_COMPARED} profiles and lenses to compare, not {len(ways)}")

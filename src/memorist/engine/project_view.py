@@ -29,7 +29,7 @@ class ProjectView:
         resources = memory._resources.restrict_to(self.project)
         self._memory, self._store = Memorist(resources), resources.store
 
-    def search(self, query: str, **options: Any) -> Results:
+    def search(self, /, query: str, **options: Any) -> Results:
         found = self._memory.search(query, **self._search_options(options))
         hidden = {name: count for name, count in found.hidden.items() if name != "project"}
         memories = self._restrict([hit.memory for hit in found], options.get("as_of"))

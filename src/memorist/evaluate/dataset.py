@@ -12,7 +12,6 @@ A dataset can also be made of a user's own memories, with questions from a golde
 import hashlib
 import json
 import random
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from typing import Any
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
 from memorist.evaluate.metrics import relevant_ids
+from memorist.text.normal_forms import normalize
 from memorist.validation import MAX_NAME_CHARACTERS
 
 _DEFAULT_SPLIT = "test"  # `qrels.tsv` without a name is this one
@@ -303,4 +303,4 @@ def _parse_text(fields: Mapping[str, Any], name: str, place: str) -> str | None:
 
 def _normalize_query(query: str) -> str:
     """Return the form in which equal questions are the same text."""
-    return " ".join(unicodedata.normalize("NFC", query).casefold().split())
+    return " ".join(normalize("NFC", query).casefold().split())

@@ -2,11 +2,12 @@
 
 import re
 import threading
-import unicodedata
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import apsw
+
+from memorist.text.normal_forms import normalize
 
 # Scripts that put no space between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese; and Hangul, whose particles
 # cling to the word before them.
@@ -71,7 +72,7 @@ def _tokenize(text: str, tokenizer: str) -> list[str]:
 def fold(text: str) -> str:
     """Lower-case a text and remove accents, as the tokenizer does."""
     lowered = text.lower()
-    return lowered if lowered.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFD", lowered))
+    return lowered if lowered.isascii() else _ACCENTS.sub("", normalize("NFD", lowered))
 
 
 def is_mostly_latin(text: str) -> bool:
@@ -87,7 +88,7 @@ def unspaced_bigrams(*texts: str | None) -> str | None:
     A run ends with its last character alone, so that every character begins a token and a single one can be found as a
     prefix.
     """
-    whole = [unicodedata.normalize("NFC", text) for text in texts if text and not text.isascii()]
+    whole = [normalize("NFC", text) for text in texts if text and not text.isascii()]
     if not whole:
         return None  # mostly, at once
     return " ".join(pair for text in whole for run in find_unspaced_runs(text) for pair in _bigrams(run)) or None

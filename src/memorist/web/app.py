@@ -14,7 +14,7 @@ import shutil
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +34,7 @@ from memorist.engine.project_view import ProjectView
 from memorist.present.codec import encode
 from memorist.records import Memory
 from memorist.time_limit import cancel_with
+from memorist.views import Comparison
 from memorist.web.access import COOKIE, COOKIE_SECONDS, Grant, HostNames, Keeper
 from memorist.web.answers import SettingsAnswer
 from memorist.web.calls import CallContext, describe_access
@@ -42,7 +43,14 @@ from memorist.web.idempotency import IdempotencyKeys
 from memorist.web.memories import OpenMemories
 from memorist.web.openapi import BASE, build_document
 from memorist.web.operations import EVENTS, LINES, MULTIPART, OPERATIONS, Operation
-from memorist.web.problems import PROBLEM_JSON, ChangedMeanwhile, Refusal, describe_problem
+from memorist.web.problems import (
+    MACHINE_ERRORS,
+    PROBLEM_JSON,
+    ChangedMeanwhile,
+    Refusal,
+    describe_problem,
+    leave_place_out,
+)
 from memorist.web.requests import read_body, read_query
 from memorist.web.streams import Exports, ReaderStalled, import_upload, receive_upload
 
@@ -276,6 +284,15 @@ async def _logout(state: _ServerState, request: Request) -> Response:
 def _endpoint(state: _ServerState, operation: Operation) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         grant = await _authorise(state, request, operation)
+        try:
+            return await answer(request, grant)
+        except MACHINE_ERRORS as error:
+            if grant.any_namespace:
+                raise
+            _log.warning("a request failed: %s", error)
+            raise leave_place_out(error) from error
+
+    async def answer(request: Request, grant: Grant) -> Response:
         namespace = _choose_namespace(state, request, grant)
         if operation.gives == EVENTS:
             return await _follow(state, request, namespace)
@@ -287,8 +304,8 @@ def _endpoint(state: _ServerState, operation: Operation) -> Endpoint:
         raw, body = await read_body(operation, request)
         call = partial(_call, state, operation, grant, namespace, request, {**arguments, **body})
         seconds = _SLOW_SECONDS if operation.slow else _SECONDS
-        answer = partial(_in_thread, state, call, seconds)
-        return await _once(state, request, (namespace, grant), raw, answer) if operation.writes else await answer()
+        work = partial(_in_thread, state, call, seconds)
+        return await _once(state, request, (namespace, grant), raw, work) if operation.writes else await work()
 
     return endpoint
 
@@ -355,9 +372,19 @@ def _call(
             memory, view, access, settings, state.options.eval_cache, check, owns_machine=grant.any_namespace
         )
         answer = operation.call(context, **arguments)
+    if not grant.any_namespace:
+        answer = _leave_reason_out(answer)
     headers = {"Cache-Control": "no-store"} | ({"ETag": etag(answer)} if isinstance(answer, Memory) else {})
     content = {"items": encode(answer)} if isinstance(answer, list) else encode(answer)
     return _json_response(content, operation.status, headers)
+
+
+def _leave_reason_out(answer: Any) -> Any:
+    """Return an answer without the reason for which it is degraded, which may name a server of models."""
+    if isinstance(answer, Comparison):
+        return replace(answer, answers=tuple(map(_leave_reason_out, answer.answers)))
+    degraded = getattr(answer, "degraded", None)
+    return replace(answer, degraded=degraded.partition(":")[0]) if degraded else answer
 
 
 def _leave_unrecorded(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -67,6 +67,27 @@ _HINTS = {
 }
 
 
+# Errors of the machine, whose messages may name its files, its servers and their users.
+MACHINE_ERRORS = (StoreError, EmbedderError, ConfigError, MissingExtra)
+_WITHOUT_PLACE: tuple[tuple[type[MemoristError], str], ...] = (
+    (StoreBusy, "the memory is busy with what another wants; try again"),
+    (StoreCorrupt, "the database is damaged"),
+    (StoreError, "the database cannot be used now"),
+    (EmbedderError, "the embedding model cannot be used now"),
+    (MemoristError, "the server is not set up for this"),
+)
+
+
+def leave_place_out(error: MemoristError) -> MemoristError:
+    """Return an error of the machine for whoever does not own it: the same kind, without any name."""
+    if isinstance(error, SearchTimeout):
+        return error
+    reason = next(reason for kind, reason in _WITHOUT_PLACE if isinstance(error, kind))
+    return type(error)(
+        reason if isinstance(error, StoreBusy) else f"{reason}; the server's log on stderr has the details"
+    )
+
+
 def describe_problem(error: BaseException) -> tuple[int, dict[str, Any], dict[str, str]]:
     """Return the status, the body and the headers of the answer to a request that ended in an error."""
     if isinstance(error, Refusal):

@@ -36,7 +36,7 @@ _CHUNKS_AHEAD = 2  # of the reader
 MAX_EXPORTS = 8  # at once
 _STALL_SECONDS = 30.0
 _LEAST_BYTES_PER_SECOND = 1024
-_MAX_NAME_CHARACTERS = 100
+_MAX_NAME_BYTES = 100  # of the end of a file's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +112,17 @@ def _limit(receive: Callable[[], Any]) -> Callable[[], Any]:
 def _save(source: BinaryIO, filename: str) -> tuple[Path, bytes]:
     """Copy an upload to a file of its own name, by which its format may be known; return it and its hash."""
     name = "".join(one for one in os.path.basename(filename.replace("\\", "/")) if one.isprintable())
+    end = name.encode()[-_MAX_NAME_BYTES:].decode(errors="ignore").lstrip(".")
     folder = Path(tempfile.mkdtemp(prefix="memorist-import-"))
-    target = folder / (name[-_MAX_NAME_CHARACTERS:].lstrip(".") or "import")
-    with target.open("w+b") as copy:
-        shutil.copyfileobj(source, copy, _CHUNK_BYTES)
-        copy.seek(0)
-        return target, hashlib.file_digest(copy, "sha256").digest()
+    target = folder / (end or "import")
+    try:
+        with target.open("w+b") as copy:
+            shutil.copyfileobj(source, copy, _CHUNK_BYTES)
+            copy.seek(0)
+            return target, hashlib.file_digest(copy, "sha256").digest()
+    except OSError:  # such as a full disk
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def import_upload(memory: Memorist, upload: Upload) -> ImportReport:

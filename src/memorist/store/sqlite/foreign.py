@@ -67,7 +67,7 @@ class ForeignDatabase:
             yield empty | dict(zip(chosen, row, strict=True))
 
     def _list_columns(self, table: str) -> list[str]:
-        """Return the columns of a plain table; none for a view or a virtual table, which run code of their own."""
+        """Return the columns of a plain table; none where it runs code: a view, a virtual table, a computed column."""
         if table not in self._columns:
             self._columns[table] = self._find_columns(table)
         return self._columns[table]
@@ -76,7 +76,20 @@ class ForeignDatabase:
         sql = self._connection.fetch_value("select sql from sqlite_master where type = 'table' and name = ?", (table,))
         if not isinstance(sql, str) or not sql.lower().startswith("create table"):
             return []
-        return [str(name) for (name,) in self._connection.fetch("select name from pragma_table_info(?)", (table,))]
+        columns = self._connection.fetch("select name, hidden from pragma_table_xinfo(?)", (table,))
+        if any(hidden for _, hidden in columns):
+            return []
+        self._refuse_shared_pages(table)
+        return [str(name) for name, _ in columns]
+
+    def _refuse_shared_pages(self, table: str) -> None:
+        """Raise if pages of a table are damaged: where many lead to the same one, a small file has rows without end."""
+        cursor = self._connection.execute(f"pragma quick_check({_quote(table)})")
+        (found,) = next(cursor)  # damaged pages come first, and their rows are not looked at
+        cursor.close()
+        if str(found).startswith("***"):
+            _, problem, *_ = str(found).splitlines()
+            raise apsw.CorruptError(f"it is damaged ({problem})")
 
 
 def is_sqlite(file: Path) -> bool:
@@ -109,7 +122,12 @@ def _connect(name: str) -> Iterator[ForeignDatabase]:
     connection = SqliteConnection(name, flags=flags | apsw.SQLITE_OPEN_URI)
     try:
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, _MAX_ROW_BYTES)
-        for setting in ("trusted_schema = off", "cell_size_check = on", "query_only = on"):
+        for setting in (
+            "trusted_schema = off",
+            "cell_size_check = on",
+            "ignore_check_constraints = on",
+            "query_only = on",
+        ):
             connection.execute(f"pragma {setting}")
         yield ForeignDatabase(connection)
     finally:
