@@ -14,12 +14,12 @@ from urllib.parse import quote
 
 import pytest
 from test_http_access import ask
-from web_server import TOKEN, WebServer, web_server
 
 import memorist
 from memorist.web.access import Keeper
 from memorist.web.connections import HEADER_SECONDS, MAX_CONNECTIONS
 from memorist.web.events import MAX_LISTENERS
+from web_server import TOKEN, WebServer, web_server
 
 HEAD = (
     "POST /api/v1/search HTTP/1.1\r\nHost: {host}\r\n"
@@ -243,6 +243,12 @@ def test_an_upload_without_a_boundary_is_refused(attacked: WebServer, content_ty
 
     assert (status, json.loads(body)["type"]) == (400, "urn:memorist:problem:not-multipart")
     assert_well(attacked)
+
+
+def test_a_body_of_many_small_values_is_taken(attacked: WebServer) -> None:
+    items = [{"content": f"item {n}", "tags": [f"tag {t}" for t in range(100)], "project": "many"} for n in range(1000)]
+
+    assert ask(attacked, "POST", "/api/v1/memories:batch", {"items": items})[0] == 201
 
 
 @pytest.mark.parametrize("levels", [65, 80, 500, 990, 5000, 100_000])
