@@ -11,18 +11,18 @@ _CUT = '"…"'  # stands for what is deeper
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
-def find_excess(value: object, levels: int = MAX_LEVELS) -> str | None:
+def find_excess(value: object, levels: int = MAX_LEVELS, entries: float = MAX_ENTRIES) -> str | None:
     """Return what of a value is too much, if anything: its levels, or its keys and items."""
-    layer, entries = [value], 0
+    layer, found = [value], 0
     for _ in range(levels + 1):
         # Level by level: a value that contains itself has no end, but each level of it is counted.
         following: list[object] = []
         for one in layer:
             if isinstance(one, Mapping | list | tuple):
                 inner: Iterable[object] = one.values() if isinstance(one, Mapping) else one
-                entries += len(one)
-                if entries > MAX_ENTRIES:
-                    return f"it has more than {MAX_ENTRIES:,} keys and items"
+                found += len(one)
+                if found > entries:
+                    return f"it has more than {entries:,} keys and items"
                 following += inner
         if not any(isinstance(one, Mapping | list | tuple) for one in layer):
             return None

@@ -319,6 +319,12 @@ def test_an_upload_may_have_any_name_and_leaves_nothing_behind(path: Path, tmp_p
         assert_well(server)
 
 
+def test_a_body_of_many_small_values_is_taken(attacked: WebServer) -> None:
+    items = [{"content": f"item {n}", "tags": [f"tag {t}" for t in range(100)], "project": "many"} for n in range(1000)]
+
+    assert ask(attacked, "POST", "/api/v1/memories:batch", {"items": items})[0] == 201
+
+
 @pytest.mark.parametrize("levels", [65, 80, 500, 990, 5000, 100_000])
 def test_deep_json_is_refused_and_poisons_nothing(attacked: WebServer, levels: int) -> None:
     """By whatever token it comes: nothing is stored, and the owner reads on."""

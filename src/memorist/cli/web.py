@@ -94,9 +94,10 @@ def token_command(
     from memorist.web.access import Keeper
 
     loaded = context.loaded
-    if only_namespace and loaded.origins.get("namespace") == "argument" and only_namespace != loaded.settings.namespace:
-        raise click.UsageError(f"--namespace names {loaded.settings.namespace!r} and --only-namespace another one")
-    chosen = only_namespace or (loaded.settings.namespace if "namespace" in loaded.origins else None)
+    named = loaded.settings.namespace if "namespace" in loaded.origins else None
+    chosen = named if only_namespace is None else only_namespace
+    if chosen != named and loaded.origins.get("namespace") == "argument":
+        raise click.UsageError(f"--namespace names {named!r} and --only-namespace another one")
     keeper = Keeper(_find_secret(context))
     click.echo(
         keeper.issue_token(

@@ -206,7 +206,7 @@ class Resources:
 
     def _is_within_wall(self, lens: Mapping[str, Any]) -> bool:
         """Return whether a lens is for every project, or for one that the caller may know of."""
-        projects = lens["filters"].get("project") or self.wall.project
+        projects = lens.get("filters", {}).get("project") or self.wall.project
         return not set(self.wall.project).isdisjoint([projects] if isinstance(projects, str) else projects)
 
     def find_memory(self, id: object, as_of: datetime | None) -> Memory:

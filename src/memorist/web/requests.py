@@ -120,7 +120,7 @@ def _parse_json(raw: bytes | str, what: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as exc:  # UnicodeDecodeError is one, too
         reason = "it is nested too deeply" if isinstance(exc, RecursionError) else str(exc)
         raise Refusal(400, "not-json", f"{what} is not JSON: {reason}") from None
-    if excess := find_excess(value, _MAX_BODY_LEVELS):
+    if excess := find_excess(value, _MAX_BODY_LEVELS, math.inf):
         raise Refusal(400, "not-json", f"{what} is too much: {excess}")
     if not isinstance(value, dict):
         raise InvalidInput(f"{what} must be an object, not {quote(value)}")
