@@ -26,14 +26,14 @@ def parse_document(text: str) -> dict[str, Any]:
     """Return the values of a document, or raise ConfigError if it is not TOML."""
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as exc:
+    except (ValueError, RecursionError) as exc:  # a number of thousands of digits is TOML that cannot be read
         raise ConfigError(f"it is not TOML: {exc}") from exc
 
 
 def patch_table(text: str, values: Mapping[str, Any], group: str, name: str) -> str:
     """Return the text with these values, which differ from its own only in the table [group.name]."""
     entry = values.get(group, {}).get(name)
-    with suppress(TOMLKitError, tomllib.TOMLDecodeError, RecursionError):
+    with suppress(TOMLKitError, ValueError, RecursionError):
         patched = _remove_table(text, group, name) if entry is None else _set_table(text, group, name, entry)
         if _drop_empty(tomllib.loads(patched), group) == _drop_empty(values, group):
             return patched
@@ -92,7 +92,7 @@ def _split_tables(text: str) -> list[str]:
     """Split a document into its tables, and the blank lines and comments between them."""
     starts = [0]
     for header in _HEADER.finditer(text):
-        with suppress(tomllib.TOMLDecodeError):  # a line of a value that goes on
+        with suppress(ValueError):  # a line of a value that goes on
             tomllib.loads(text[starts[-1] : header.start()])
             starts.append(header.start())
     tables = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]

@@ -28,7 +28,7 @@ def compile_allowances(allow: Collection[str]) -> Callable[[str], bool]:
 def _compile_pattern(pattern: str) -> Callable[[str], bool]:
     try:
         re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as exc:
+    except (re.error, RecursionError, OverflowError, ValueError) as exc:
         raise InvalidInput(f"a pattern of allowed secrets is not a regular expression: {exc}") from exc
     return _Automaton(pattern).search
 
