@@ -55,6 +55,7 @@ def by_form() -> Iterator[Planted]:
             "pdl" + "_live_apikey_",
             make.of(LOWER + DIGITS, 26) + "_" + make.of(ALNUM, 22) + "_" + make.of(ALNUM, 3),
         ),
+        "vercel-token 2": ("vercel" + "_blob_rw_", make.of(ALNUM, 16) + "_" + make.of(ALNUM, 30)),
         "openrouter": ("sk-" + "or-v1-", make.of(HEX, 64)),
         "deepseek": ("sk" + "-", make.of(HEX, 32)),
         "stability": ("sk" + "-", make.of(ALNUM, 48)),
@@ -70,6 +71,10 @@ def by_form() -> Iterator[Planted]:
     places = ("use {} for now", "client = Client('{}')", "CALLER={}\n", '{{"value": "{}"}}', "{}")
     for number, (kind, (prefix, body)) in enumerate(forms.items()):
         yield Planted(kind, prefix + body, fill(places[number % len(places)], prefix + body))
+    signature = make.of(HEX, 64)
+    yield Planted(
+        "url-signature", signature, f"https://b.s3.amazonaws.com/k?X-Amz-Date=1&X-Amz-Signature={signature}&a=1"
+    )
 
 
 def key_blocks() -> Iterator[Planted]:
@@ -177,6 +182,38 @@ def in_places() -> Iterator[Planted]:
         "<property><name>db.password</name><value>{}</value></property>",
         '<entry key="password">{}</entry>',
         "[[secret]]\nname = 'db_password'\nvalue = '{}'\n",
+        "$ echo -e '{}\\n{}' | passwd ada\n",
+        "C:\\> net user ada {} /add\n",
+        "ConvertTo-SecureString '{}' -AsPlainText -Force",
+        "$ keytool -genkey -keystore k.jks -storepass {} -keypass {}\n",
+        "$ mosquitto_pub -h broker -u iot -P {} -t x -m 1\n",
+        "$ nmcli dev wifi connect Home password {}\n",
+        "$ snmpwalk -v2c -c {} 192.0.2.1\n",
+        'expect "assword:"\nsend "{}\\r"',
+        "enable secret 0 {}",
+        "username admin privilege 15 password 0 {}",
+        "snmp-server community {} RW",
+        "CREATE LOGIN ada WITH PASSWORD = N'{}'",
+        'cfg := Config{{User: "a", DBPass: "{}"}}',
+        '#define WIFI_PASS "{}"',
+        "FROM debian\nENV REDIS_PASS {}\n",
+        'WiFi.begin("HomeNet", "{}");',
+        "hmac.new(b'{}', message, 'sha256')",
+        "jwt.sign(payload, '{}', {{ expiresIn: '1h' }})",
+        'crypto.createHmac("sha256", "{}")',
+        "<key>Password</key>\n<string>{}</string>",
+        'Content-Disposition: form-data; name="password"\r\n\r\n{}\r\n--b',
+        "apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\ndata:\n  value: {}\n",
+        "stringData:\n  dsn: '{}'\nkind: Secret\n",
+        "name,login,pass\nbank,ada,{}\n",
+        "Dienst\tBenutzer\tKennwort\nMail\tada\t{}\n",
+        "usuario,contraseña\nada,{}\n",
+        "db_password: &dbpw {}",
+        "password: !!str {}",
+        "DB_PASSWORD ?= {}",
+        "creds: ada@acme.dev:{}",
+        "login with ada / {} on staging",
+        "Zugangsdaten: ada / {}",
     )
     for place in places:
         value = make.password()
@@ -299,7 +336,31 @@ SENTENCES = (
     "contrasenya: {}",
     "pasahitza: {}",
     "contrasinal: {}",
+    "the wifi password at the cabin is {}",
+    "la contraseña del wifi es {}",
+    "hasło do wifi to {}",
+    "heslo k serveru je {}",
+    "Пароль — {}",
+    "パスワードは「{}」です",
+    "wifi şifresi {}",
+    "salasana on {}",
+    "parola pentru server este {}",
+    "ο κωδικός πρόσβασης είναι {}",
+    "kata sandi wifi: {}",
 )
+
+
+def short_numbers() -> Iterator[Planted]:
+    """Numbers too short to be a secret, but for what they open."""
+    for sentence, length in (
+        ("my card PIN is {}", 4),
+        ("Die PIN der EC-Karte lautet {}", 4),
+        ("PIN of the alarm: {}", 6),
+        ("CVV: {}", 3),
+        ("exp 04/29 cvc {}", 3),
+    ):
+        value = make.of("123456789", length)
+        yield Planted(sentence, value, fill(sentence, value))
 
 
 def in_sentences() -> Iterator[Planted]:
@@ -309,7 +370,7 @@ def in_sentences() -> Iterator[Planted]:
 
 
 def harder_secrets() -> list[Planted]:
-    return [*by_form(), *key_blocks(), *seed_phrases(), *in_places(), *one_time(), *in_sentences()]
+    return [*by_form(), *key_blocks(), *seed_phrases(), *in_places(), *one_time(), *short_numbers(), *in_sentences()]
 
 
 # Ordinary texts
@@ -383,6 +444,27 @@ def of_machines() -> Iterator[str]:
 
 OF_PEOPLE = """
 password: required
+password at the login is checked twice
+password from the vault to Keycloak24
+the password on Windows11 is optional
+password manager: Bitwarden2
+password: !Ref DBPassword2
+Пароль — обязательное поле
+credentials: see team/Onboarding2024
+login with github/google
+PIN: 13 (GPIO)
+PIN code 560001 Bangalore
+The PIN is 4 digits long
+CVC 2024 paper on vision
+cvv: required
+ENV PASSWORD_FILE /run/secrets/db1
+#define PASS_COLOR "green2"
+jwt.verify(token, publicKey, options)
+hmac.new(secret.encode(), body, hashlib.sha256)
+WiFi.begin(WIFI_SSID, WIFI_PASS);
+net user ada /delete
+snmpwalk -v2c -c public 192.0.2.1
+echo "Changing it for ada" | passwd --help
 password: string
 password: null
 password: ""

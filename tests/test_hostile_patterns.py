@@ -10,9 +10,11 @@ import pytest
 import memorist
 from memorist import MemoristError
 from memorist.install.jsonc import parse_object
+from memorist.install.toml import parse_document, patch_table
 
 NOTES = ["- [a] x{ *}y", "- [a] x{ #a*} y", "- x{ *}\x0c", "---\ntags: [{'*}\n---\nx", "---\ntags: [{''*}]\n---\nx"]
 INDEXED = ["---\ntags: [{''*}]\n---\nx", "[a]: b\n\n[{\\[*}]: c", "{- *}"]
+TABLES = ["a = '''\n{[\n*}'''\n", "a = [\n{[],\n*}]\n", "{# [\n*}a = 1\n"]
 CONFIGS = ['{"\\*}', '{/**}', '{"*}', '{, *}', "{/* **}"]  # fmt: skip
 
 
@@ -56,6 +58,26 @@ def test_files_are_indexed_in_linear_time(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("text", CONFIGS)
 def test_settings_of_other_programs_are_read_in_linear_time(text: str) -> None:
     check_growth(lambda content: parse_object(content, comments=True), text)
+
+
+@pytest.mark.parametrize("text", TABLES)
+def test_a_table_is_written_into_settings_in_linear_time(text: str) -> None:
+    def install(content: str) -> None:
+        entry = {"mcp_servers": {"memorist": {"command": "memorist"}}}
+        assert patch_table(content, parse_document(content) | entry, "mcp_servers", "memorist").startswith(content)
+
+    check_growth(install, text)
+
+
+def test_metadata_with_many_secrets_for_keys_is_redacted_in_linear_time() -> None:
+    def add(content: str) -> None:
+        with memorist.open(":memory:", embedder="none", redact=True) as memory:
+            memory.add("a note", metadata=dict.fromkeys(content.split("|"), 1))
+
+    def make_keys(content: str) -> str:
+        return "|".join(f"ghp_{number:05}{'aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1'}" for number in range(len(content) // 8))
+
+    check_growth(lambda content: add(make_keys(content)), "{a*}")
 
 
 def test_a_long_message_is_no_question_that_takes_long() -> None:

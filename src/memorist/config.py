@@ -6,6 +6,7 @@ The command line, the servers and the hooks read them; `memorist.open` never doe
 
 import fnmatch
 import json
+import math
 import os
 import re
 import sys
@@ -388,7 +389,7 @@ def _parse_toml(file: Path, content: bytes) -> dict[str, Any]:
 
     try:
         return tomllib.loads(content.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as exc:
+    except (ValueError, RecursionError) as exc:  # no UTF-8, no TOML, or a number of thousands of digits
         raise ConfigError(f"{file} cannot be read: {exc}") from exc
 
 
@@ -508,7 +509,7 @@ def _check_value(name: str, value: Any, origin: str) -> Any:
     check_name(name, origin)
     kind = TYPES[name]
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        value = float(value) if value.bit_length() <= sys.float_info.max_exp else math.inf
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ConfigError(f"{_describe_setting(name, value)} in {origin} must be {_TYPE_WORDS[kind]}")
     try:
@@ -520,4 +521,4 @@ def _check_value(name: str, value: Any, origin: str) -> Any:
 
 def _describe_setting(name: str, value: Any) -> str:
     """Return a setting as it is shown in an error; a secret by its name only."""
-    return name if name in SECRETS else f"{name} = {value!r}"
+    return name if name in SECRETS else f"{name} = {validation.quote(value)}"

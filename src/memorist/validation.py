@@ -184,8 +184,16 @@ def quote(value: object) -> str:
     return quoted if len(quoted) <= _QUOTED_CHARACTERS else f"{quoted[:_QUOTED_CHARACTERS]}…"
 
 
+class _ShortRepr(reprlib.Repr):
+    """Writes a number of more digits than Python writes as a decimal in hexadecimal."""
+
+    def repr_int(self, number: int, level: int) -> str:
+        return hex(number) if number.bit_length() > _MAX_DECIMAL_BITS else super().repr_int(number, level)
+
+
+_MAX_DECIMAL_BITS = 2_000
 _QUOTED_CHARACTERS = 60
-_REPR = reprlib.Repr()
+_REPR = _ShortRepr()
 _REPR.maxlist = _REPR.maxdict = _REPR.maxlong = _REPR.maxother = _QUOTED_CHARACTERS
 
 

@@ -336,6 +336,9 @@ class TestAProjectThatIsNotTrusted:
             pytest.param(b"a = " + b"[" * 10_000, id="deeply nested"),
             pytest.param(b".".join([b"a"] * 30_000) + b" = 1\n", id="slow to parse"),
             pytest.param(b"\xff\xfe", id="no UTF-8"),
+            pytest.param(b"threads = " + b"1" * 5_000, id="too many digits"),
+            pytest.param(b"threads = 0x" + b"f" * 5_000, id="too many digits to write"),
+            pytest.param(b"busy_timeout = 0x" + b"f" * 5_000, id="too large"),
             pytest.param(b"project = 5\nchat = 'openai:x'\n", id="not allowed"),
         ],
     )

@@ -202,6 +202,11 @@ class TestBrokenSettings:
             ('trusted = ["."]', "whole paths"),
             ('trusted = ["*"]', "whole paths"),
             ("\ufeff[table]\nx = 1", "cannot be read"),
+            (f"threads = {'1' * 5_000}", "cannot be read"),
+            (f"threads = 0x{'f' * 5_000}", "threads"),
+            (f"busy_timeout = {'1' * 400}", "not inf"),
+            (f"redact_allow = [0x{'f' * 5_000}]", "redact_allow"),
+            (f"project = 0x{'f' * 5_000}", "must be text"),
         ],
     )
     def test_what_a_file_cannot_mean_is_one_clear_line(

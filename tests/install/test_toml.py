@@ -120,3 +120,5 @@ def test_what_cannot_be_written_anew_is_refused(value: str) -> None:
 def test_what_is_no_toml_is_refused() -> None:
     with pytest.raises(ConfigError, match="TOML"):
         parse_document("[mcp_servers\n")
+    with pytest.raises(ConfigError, match="TOML"):
+        parse_document(f"digits = {'1' * 5_000}")

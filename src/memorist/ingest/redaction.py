@@ -114,8 +114,9 @@ class Redaction:
             return value if digits == str(value) else digits
         if isinstance(value, Mapping):
             clean: dict[str, Any] = {}
+            numbers: dict[str, int] = {}
             for key, item in value.items():
-                known = _unused_key(self._redact(str(key), field, report), clean)
+                known = _unused_key(self._redact(str(key), field, report), clean, numbers)
                 clean[known] = self._redact_value(item, f"{field}.{known}", report, str(key))
             return clean
         if isinstance(value, list):
@@ -123,12 +124,16 @@ class Redaction:
         return value
 
 
-def _unused_key(key: str, used: Mapping[str, Any]) -> str:
-    """Return the key with a number if it is used already, because two secrets may have become one placeholder."""
-    number, known = 1, key
+def _unused_key(key: str, used: Mapping[str, Any], numbers: dict[str, int]) -> str:
+    """
+    Return the key with a number if it is used already, because two secrets may have become one placeholder.
+
+    The last number of each key is kept, or many of them would be counted up from the first again and again.
+    """
+    known = key
     while known in used:
-        number += 1
-        known = f"{key} {number}"
+        numbers[key] = numbers.get(key, 1) + 1
+        known = f"{key} {numbers[key]}"
     return known
 
 

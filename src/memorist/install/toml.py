@@ -17,8 +17,11 @@ from tomlkit.items import Table
 
 from memorist.errors import ConfigError
 
-_HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
-_LAST_LINES = re.compile(r"(?:^[ \t\r]*(?:#[^\n]*)?(?:\n|\Z))*\Z", re.MULTILINE)  # blank ones and comments
+_HEADER = re.compile(r"[ \t]*\[")
+# Comments and texts, in which a bracket means nothing; brackets; and the ends of lines, which a header may follow.
+_TOKEN = re.compile(
+    r"#[^\n]*|\"\"\"(?:\\.|[^\\])*?\"{3,5}|'''.*?'{3,5}|\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|[\[{]|[\]}]|\n", re.DOTALL
+)
 _LAST_BLANK_LINE = re.compile(r"^[ \t]*\r?\n\Z", re.MULTILINE)
 
 
@@ -26,14 +29,14 @@ def parse_document(text: str) -> dict[str, Any]:
     """Return the values of a document, or raise ConfigError if it is not TOML."""
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as exc:
+    except (ValueError, RecursionError) as exc:  # a number of thousands of digits is TOML that cannot be read
         raise ConfigError(f"it is not TOML: {exc}") from exc
 
 
 def patch_table(text: str, values: Mapping[str, Any], group: str, name: str) -> str:
     """Return the text with these values, which differ from its own only in the table [group.name]."""
     entry = values.get(group, {}).get(name)
-    with suppress(TOMLKitError, tomllib.TOMLDecodeError, RecursionError):
+    with suppress(TOMLKitError, ValueError, RecursionError):
         patched = _remove_table(text, group, name) if entry is None else _set_table(text, group, name, entry)
         if _drop_empty(tomllib.loads(patched), group) == _drop_empty(values, group):
             return patched
@@ -90,14 +93,27 @@ def _remove_table(text: str, group: str, name: str) -> str:
 
 def _split_tables(text: str) -> list[str]:
     """Split a document into its tables, and the blank lines and comments between them."""
-    starts = [0]
-    for header in _HEADER.finditer(text):
-        with suppress(tomllib.TOMLDecodeError):  # a line of a value that goes on
-            tomllib.loads(text[starts[-1] : header.start()])
-            starts.append(header.start())
+    starts, depth = [0], 0
+    if _HEADER.match(text):
+        starts.append(0)
+    for token in _TOKEN.finditer(text):
+        if token[0] == "\n":
+            if depth == 0 and _HEADER.match(text, token.end()):
+                starts.append(token.end())
+        else:
+            depth += (token[0] in "[{") - (token[0] in "]}")
     tables = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-    ends = [match.start() if (match := _LAST_LINES.search(table)) else len(table) for table in tables]
-    return [part for table, end in zip(tables, ends, strict=True) for part in (table[:end], table[end:])]
+    return [part for table in tables for part in _split_last_lines(table)]
+
+
+def _split_last_lines(table: str) -> tuple[str, str]:
+    """Split off the blank lines and comments at the end of a table."""
+    end = len(table) + 1
+    for line in reversed(table.split("\n")):
+        if line.strip(" \t\r") and not line.lstrip(" \t\r").startswith("#"):
+            break
+        end -= len(line) + 1
+    return table[:end], table[end:]
 
 
 def _parse_header(part: str) -> dict[str, Any]:

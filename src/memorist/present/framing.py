@@ -58,9 +58,8 @@ _UNSEEN = _UnseenCharacters()
 # Characters that look like the beginning of a tag, followed by anything that may stand between it and the tag's name:
 # blanks, accents, marks, symbols; all but letters, digits and printable ASCII.
 _SLASHES = "/\u2044\u2215\u29f8"
-_BRACKET = re.compile(
-    rf"[<\ufe64\uff1c\u02c2\u1438\u2039\u227a\u2329\u276e\u27e8\u3008](?:(?![{_SLASHES}])[^\x21-\x7e\w])*"
-)
+_BRACKETS = "<\ufe64\uff1c\u02c2\u1438\u16b2\u2039\u227a\u2329\u276c\u276e\u27e8\u3008\U0001d236"
+_BRACKET = re.compile(rf"[{_BRACKETS}](?:(?![{_SLASHES}{_BRACKETS}])[^\x21-\x7e\w])*")
 _WINDOW = 60  # characters after it that tell what it is
 # Any closing tag, and opening tags that have a meaning for a client, a frame or a model's tokenizer.
 _TAG = re.compile(

@@ -31,7 +31,7 @@ def _compile_pattern(pattern: str) -> Callable[[str], bool]:
         return _Automaton(pattern).search
     except RecursionError as exc:
         raise InvalidInput(f"the pattern /{pattern:.80}/ of allowed secrets has too many groups within groups") from exc
-    except (re.error, OverflowError) as exc:
+    except (re.error, OverflowError, ValueError) as exc:
         raise InvalidInput(f"a pattern of allowed secrets is not a regular expression: {exc}") from exc
 
 

@@ -55,7 +55,8 @@ _FOREIGN_NAMES = (
 _FOREIGN_ENDINGS = {  # of those that grammar or spelling changes
     "lösenord": "(?:et)?", "passord": "(?:et)?", "kodeord": "(?:et)?", "adgangskode": "n?", "kata sandi": "(?:nya)?",
     "sandi": "(?:nya)?", "parola": "(?: d'ordine)?", "clave": "(?: de acceso)?", "পাসও": "[\u0980-\u09ff]{1,8}",
-    "పాస్": "[\u0c00-\u0c7f\u200c]{1,12}",
+    "పాస్": "[\u0c00-\u0c7f\u200c]{1,12}", "şifre": "(?:si|niz|miz|[mn])?", "salasana": "(?: on)?",
+    "κωδικός": "(?: πρόσβασης)?",
 }  # fmt: skip
 _NAME_PARTS = (
     "pass pw psk key secret token credential bearer auth jwt contraseña senha пароль 密码 密碼 パスワード".split()
@@ -85,11 +86,12 @@ def _kind_of_name(name: str) -> str:
 
 
 def _starts_word(text: str, name: re.Match[str]) -> bool:
-    """Accept the pass of DB_PASS and dbPass, not of compass; and _KEY only in capitals."""
+    """Accept the pass of DB_PASS, dbPass and DBPass, not of compass; and _KEY only in capitals."""
     start, before = name.start(), text[max(0, name.start() - 1) : name.start()]
     if name[0] == "_key":
         return text[start : name.end()].isupper()
-    return not before.isalpha() or (before.islower() and text[start].isupper())
+    is_capital = text[start].isupper() and (before.islower() or text[start + 1].islower())
+    return not before.isalpha() or is_capital
 
 
 def _find_assigned_value(text: str, lowered: str, name: re.Match[str]) -> tuple[int, int] | None:
@@ -100,6 +102,8 @@ def _find_assigned_value(text: str, lowered: str, name: re.Match[str]) -> tuple[
     if is_foreign and how == "spaced":
         how = "said"  # "A jelszó X", "Şifre X olarak ayarlandı": the verb is left out, or comes later
     before = text[max(0, name.start() - 40) : name.start()]
+    if how == "quoted" and contains(_REQUIRED_BEFORE["spaced"], before):
+        how = "spaced"
     if (
         not link
         or (how in _REQUIRED_BEFORE and not contains(_REQUIRED_BEFORE[how], before))
@@ -234,27 +238,33 @@ _LINK = (
     # name: DB_PASSWORD, value: x
     r"(?P<paired>(?:(?:\n[ \t]{1,40}[\w-]{1,30}:[^\n]{0,100}){1,3})?,?\s{0,40}[\"']?value[\"']?[ \t]{0,9}[:=][ \t]{0,9}"
     # <name>password</name><value>x</value>, and in Terraform: variable "password" { default = "x" }
-    r"|</\w{1,20}>\s{0,20}<value>|[ \t]{0,9}\{[^{}\0]{0,400}?(?<!\w)(?:default|value)[ \t]{0,9}=[ \t]{0,9}(?=\"))"
+    r"|</\w{1,20}>\s{0,20}<(?:value|string)>"
+    r"|[ \t]{0,9}\{[^{}\0]{0,400}?(?<!\w)(?:default|value)[ \t]{0,9}=[ \t]{0,9}(?=\"))"
     r"|(?P<listed>[ \t]{0,9},[ \t]{0,9}(?=[\"'`]))|(?P<called>\((?=[\"'`]))"
     r"|(?P<below>[ \t]{0,9}:[ \t]{0,9}\n{1,2}(?:[ \t]{0,9}```\w{0,20}\n)?[ \t>]{0,20}(?=\S{16,200}(?:\s|\Z)))"
+    r"|(?P<part>\r?\n\r?\n(?=\S))"
     # password: str = x, password string = x, password => x, password || x, password: |, and on the next line x
     r"|(?P<assigned>[ \t]{0,99}(?:[?!]?:[ \t]?[a-z&*][a-z_.&\[\]|<>?, ]{0,40}[ \t]=[ \t]|[ \t]string[ \t]:?="
-    r"|=>|:=|!?={1,3}|->|→|[?!]?:(?!:)|：|\|\||\?\?|or(?=[ ][\"']))"
-    r"[ \t]{0,99}(?:\*\*|__)?[ \t]{0,9}(?:[|>][+-]?\n[ \t]{1,40})?"
+    r"|=>|:=|\?=|!?={1,3}|->|→|[?!]?:(?!:)|：|\|\||\?\?|or(?=[ ][\"']))"
+    r"[ \t]{0,99}(?:\*\*|__)?[ \t]{0,9}(?:[|>][+-]?\n[ \t]{1,40}|[&!]{1,2}[\w-]{1,40}[ ](?=[\w\"']))?"
     # password=\\, password = (, password = "" \\, and on the next line x
     r"(?:\\\r?\n[ \t]{0,40}|\(\s{0,40}(?=[\"'])|\"\"[ \t]{0,9}\\?\n[ \t]{0,40}(?=[\"']))?)"
     # the password for the old server (staging) is x
-    r"|(?P<said>(?:[ ](?:for|of|on|in|to|für|von|pour|de|du|para|do|dla|per|di|voor|van|от|для|к|на)"
-    r"(?:[ ][\w.@/\u00c0-\uffff-]{1,40}){1,4}?)?(?:[ ]\([^()\n]{1,30}\))?"
-    r"(?:[ ](?:is|was|are|be|ist|lautet|est|es|è|é|je|är|er|este|adalah|là|είναι|היא|هي|है|आहे|такой|это)"
-    r"(?:[ ]now)?:?[ ]|[ ]?:[ ])|[ ]to[ ]|(?:是|为|為|は|는|은|คือ)[ ]?)"
+    r"|(?P<said>(?:[ ](?:for|of|on|in|to|at|für|von|vom|zu[mr]?|der|des|am|im|pour|de|del|du|au|para|da|do|dla|per"
+    r"|di|della?|voor|van|ke?|pro|pentru|till?|för|от|для|к|на|до|від)(?:[ ][\w.@/\u00c0-\uffff-]{1,40}){1,6}?"
+    r"|[ ](?:wi-?fi|wlan|router|admin|root|e?mail|account))?(?:[ ]\([^()\n]{1,30}\))?"
+    r"(?:[ ](?:is|was|are|be|to|ist|lautet|est|es|è|é|je|är|er|este|adalah|là|είναι|היא|هي|है|आहे|такой|это|[—–])"
+    r"(?:[ ]now)?:?[ ]|[ ]?:[ ])|(?:是|为|為|は|는|은|คือ)[ ]?[「『]?)"
     # | password | x |, and <td>password</td><td>x</td>
     r"|(?P<cell>[ \t]{0,20}\|[ \t]{0,20}[`*]{0,2}|</t[dh]>\s{0,20}<t[dh][^<>\n]{0,60}>)"
     r"|(?P<quoted>[ \t]{1,4}(?=[\"'`]))|(?P<spaced>[ \t]{1,9})|(?P<tagged>>))"
 )
-_REQUIRED_BEFORE = {  # --db-password x, setx DB_PASSWORD x, set -x DB_PASSWORD x, <db-password>x</db-password>
-    "spaced": r"(?:^|[\s\"'(\[])(?:--?[\w-]*|setx[ ]\w*|set[ ]-[A-Za-z]+[ ]\w*)$",
+_REQUIRED_BEFORE = {
+    # --db-password x, setx DB_PASSWORD x, set -x DB_PASSWORD x, ENV DB_PASSWORD x, #define DB_PASSWORD x
+    "spaced": r"(?:^|[\s\"'(\[])(?:--?[\w-]*|setx[ ]\w*|set[ ]-[A-Za-z]+[ ]\w*|(?:ENV|#[ ]?define)[ ]\w*)$",
+    # <db-password>x</db-password>
     "tagged": r"<[\w:.-]*(?:[ ][\w:.-]{1,20}=[\"'])?[\w:.-]*$",
+    "part": r"form-data; name=[\"'][\w-]*$",  # of a form that was sent
 }
 # publicKeyToken="...", arn:aws:secretsmanager:eu:123456789012:secret:...
 _PUBLIC_BEFORE = r"public(?:key)?$|[0-9]{12}:$"

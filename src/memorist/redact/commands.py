@@ -23,12 +23,14 @@ def find_secrets_in_commands(text: str, lowered: str) -> _Found:
         yield from _find_in_calls(text, lowered)
 
 
-_PROGRAMS = """
-    mysql mariadb login redis-cli requirepass sshpass curl sqlcmd bcp isql osql tsql zip 7z mongo cqlsh rdesktop ldap
-    openssl freerdp mstsc smbclient rpcclient lftp sqlplus impdp expdp rman sqlldr passwd sudo cryptsetup -stdin /user:
-""".split()
+_PROGRAMS = (
+    *"mysql mariadb login redis-cli requirepass sshpass curl sqlcmd bcp isql osql tsql zip 7z mongo cqlsh".split(),
+    *"rdesktop ldap openssl freerdp mstsc smbclient rpcclient lftp sqlplus impdp expdp rman sqlldr passwd".split(),
+    *"sudo cryptsetup -stdin /user: storepass keypass mosquitto securestring snmp nmcli".split(),
+    *("net user", "enable secret", "enable password", "username ", 'send "', 'send -- "'),
+)
 _MAX_BEFORE_PROGRAM, _MAX_COMMAND_CHARACTERS = 300, 700
-_CALLED_NAMES = ("auth", "login", "connect", "log_in", "signin", "sign_in", "logon")
+_CALLED_NAMES = ("auth", "login", "connect", "log_in", "signin", "sign_in", "logon", "jwt.", "hmac", "wifi.begin")
 
 
 def _find_in_arguments(text: str, lowered: str, window: tuple[int, int]) -> _Found:
@@ -57,6 +59,11 @@ _MAYBE_LOGINS = (
     rf"(?=[^ \t\n-])|(?<![\w-])7z[ar]?{_ARGUMENTS}-p(?=\S)|openssl{_ARGUMENTS}-k[ ]"
     r"|(?<![\w-])net[ ]use[ ](?:[a-z*]:?[ ])?\\\\[^\s\\]{1,100}\\\S{1,100}[ ](?=[^ /])"
     r"|(?<![\w-])htpasswd[ ]-[a-z]{0,6}b[a-z]{0,6}[ ]\S{1,200}[ ]\S{1,64}[ ]"
+    r"|(?<![\w-])net[ ]user[ ][\w.\\\"-]{1,64}[ ](?=[^ /*])|-(?:src|dest)?(?:store|key)pass[ ]"
+    r"|(?<![\w-])snmp-server[ ]community[ ]|(?<![\w-])snmp[a-z]{3,8}[ ](?:-\S{1,9}[ ]){0,4}-c[ ]"
+    rf"|(?<![\w-])nmcli{_ARGUMENTS}password[ ]"
+    r"|(?<![\w-])(?:enable|username[ ]\S{1,64}(?:[ ]privilege[ ][0-9]{1,2})?)[ ](?:secret|password)[ ](?:[0-9][ ])?"
+    r"|assword[^\n\0]{0,40}\n[ \t]{0,9}send[ ](?:--[ ])?(?=\")"
 )
 _OTHER_OPTIONS = "rint[0f]?|ath|erm|rune|thread|edantic|arents|reserve|rogress|artial"  # of find, gcc, cp and rsync
 _LOGINS = (
@@ -68,15 +75,17 @@ _LOGINS = (
     rf"|(?<![\w-])ldap[a-z]{{3,10}}{_ARGUMENTS}-w[ ]?(?=[^ \t\n-])|(?:freerdp|mstsc){_ARGUMENTS}/p:"
     rf"|(?<![\w-])(?:smbclient|rpcclient|smbget|net){_ARGUMENTS}-u[ ]?[\"']?[\w.\\@-]{{1,64}}%"
     rf"|(?<![\w-])lftp{_ARGUMENTS}-u[ ]?[\"']?[\w.@-]{{1,64}},"
+    r"|convertto-securestring[ ](?:-string[ ])?(?=[\"'])"
 )
 # `unzip -p` and `bcp -p` mean something else.
 _CAPITAL_OPTIONS = (
-    rf"(?<![\w-])(?:sqlcmd|bcp|isql|osql|tsql|(?:un)?zip|zipcloak)(?:\.exe)?{_ARGUMENTS}-P[ ]?(?=[^ \t\n-])"
+    rf"(?<![\w-])(?:sqlcmd|bcp|isql|osql|tsql|(?:un)?zip|zipcloak|mosquitto_[a-z]{{2,3}})(?:\.exe)?{_ARGUMENTS}"
+    r"-P[ ]?(?=[^ \t\n-])"
 )
 _PIPED = (
     r"(?<![\w-])(?:echo|printf)[ ](?:-[ne]{1,2}[ ])?(?:[\"']?[\w.-]{1,64}:(?=[^\n|]{1,200}\|[^\n|]{0,40}chpasswd))?"
     r"(?=[^\n|]{1,200}\|[ ]?(?:sudo[ ](?:-s|[^\n|]{0,40}(?:chpasswd|passwd|cryptsetup))"
-    r"|[^\n|;]{0,200}--(?:password|pass)-stdin|chpasswd|passwd[ ]--stdin|cryptsetup))"
+    r"|[^\n|;]{0,200}--(?:password|pass)-stdin|chpasswd|passwd(?:[ ](?:--stdin|\w)|\s*\Z|\n)|cryptsetup))"
 )
 _LOGIN_PAIR = (  # sqlplus scott/X@orcl
     r"(?<![\w-])(?:sqlplus|impdp|expdp|rman|sqlldr)[ ](?:[^\n|;\0]{0,100}[ ])?[\w$#]{1,64}/"
@@ -98,4 +107,7 @@ _ARGUMENT = r"[ \t\n]{0,9}(?:\"[^\"\n]{0,100}\"|'[^'\n]{0,100}'|[\w.\[\]@-]{1,60
 _CALL = (
     rf"(?:auth|login|log_in|sign_?in|log_?on|authenticate)(?:[ \t]{{0,3}}[=:])?[ \t]{{0,3}}\({_ARGUMENT}(?=[\"'`])"
     rf"|connect(?:_to)?\((?:{_ARGUMENT}){{2,4}}(?=[\"'`])"
+    # WiFi.begin('home', 'X'), createHmac('sha256', 'X'), jwt.sign({id: 1}, 'X'), hmac.new(b'X', ...)
+    rf"|(?:wifi\.begin|createhmac|jwt\.(?:sign|verify|encode|decode))\((?:{_ARGUMENT}|\{{[^{{}}\0]{{0,200}}\}},[ ]?)"
+    r"(?=b?[\"'`])|hmac\.new\((?=b?[\"'])"
 )

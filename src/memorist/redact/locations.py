@@ -6,6 +6,7 @@ from memorist.redact.heuristics import (
     DIGIT,
     MAX_JUDGED_CHARACTERS,
     contains,
+    find_windows,
     is_placeholder,
     is_stand_in,
     looks_like_password,
@@ -41,10 +42,76 @@ def find_secrets_by_location(text: str, lowered: str) -> _Found:
         yield from _find_recovery_codes(text, lowered)
     if ":5432:" in text or ":*:" in text or "pgpass" in lowered:
         yield from _find_in_pgpass(text, "pgpass" in lowered)
+    if "kind: secret" in lowered:
+        yield from _find_in_kubernetes_secrets(text)
+    if any(word in text for word in ("CVV", "CVC", "cvv", "cvc", "PIN")):
+        yield from _find_card_codes(text)
+    for window in find_windows(lowered, _LOGIN_WORDS, 1, _MAX_LOGIN_CHARACTERS):
+        yield from _find_login_pairs(text, lowered, window)
     if "htpasswd" in lowered:
         for found in regex(_HTPASSWD_LINE).finditer(text):
             if looks_like_strong_password(found[1]):
                 yield *found.span(1), "password-hash"
+
+
+def _find_in_kubernetes_secrets(text: str) -> _Found:
+    """Yield every value below `data:` and `stringData:` of a manifest of that kind."""
+    end = 0
+    for manifest in regex(r"(?m)^kind: Secret[ \t\r]*$").finditer(text):
+        if manifest.start() < end:
+            continue
+        start = max(end, manifest.start() - _MAX_MANIFEST_CHARACTERS)
+        start = max(start, text.rfind("\n---", start, manifest.start()))
+        limit = manifest.end() + _MAX_MANIFEST_CHARACTERS
+        end = text.find("\n---", manifest.end(), limit)
+        end = end if end >= 0 else limit
+        for block in regex(_SECRET_DATA).finditer(text, start, end):
+            for line in regex(r"(?m)^[ \t]+[\w.-]{1,253}:[ \t]+").finditer(text, *block.span(1)):
+                first, last, _ = find_value(text, line.end())
+                if last - first > 3 and not is_placeholder(text[first:last]):
+                    yield first, find_value_end(text, first, last), "secret"
+
+
+_MAX_MANIFEST_CHARACTERS = 20_000
+_SECRET_DATA = r"(?m)^(?:data|stringData):[ \t\r]*\n((?:[ \t]+[^\n]*(?:\n|\Z))+)"
+
+
+def _find_card_codes(text: str) -> _Found:
+    """Yield the code on the back of a card, and the PIN of a card, a phone or a door."""
+    for found in regex(_CARD_CODE).finditer(text):
+        yield *found.span(1), "card-code"
+    for found in regex(_PIN).finditer(text):
+        around = text[max(0, found.start() - 40) : found.end() + 20].lower()
+        if contains(_PIN_PLACE, around):
+            yield *found.span(1), "pin"
+
+
+_CARD_CODE = r"(?<!\w)(?:CV[VC]2?|cv[vc]2?)(?:(?:[ ]is)?[ ]|[ ]?[:=][ ]?)([0-9]{3})(?![\w.,-]\w|\w)"
+_PIN = (
+    r"(?<!\w)PIN(?:[ ][\w.-]{1,20}){0,4}?(?:[ ](?:is|ist|lautet|est|es|è|é|to)|[ ]?[:=])[ ]([0-9]{4,8})(?![\w.,-]\w|\w)"
+)
+_PIN_PLACE = (
+    r"card|karte|bank|\bsim\b|phone|handy|tablet|safe|tresor|alarm|door|tür|carte|tarjeta|cartão|voicemail|atm\b"
+)
+
+
+def _find_login_pairs(text: str, lowered: str, window: tuple[int, int]) -> _Found:
+    """Yield the password of a user and a password after a word such as "credentials": creds: ada / X."""
+    for found in regex(_LOGIN_PAIR).finditer(lowered, *window):
+        start, end, _ = find_value(text, found.end())
+        if looks_like_strong_password(text[start:end]) and not is_placeholder(text[start:end]):
+            yield start, find_value_end(text, start, end), "password"
+
+
+_MAX_LOGIN_CHARACTERS = 100
+_LOGIN_WORDS = (
+    *("creds", "credentials", "login", "log in", "zugangsdaten", "anmeldedaten", "identifiants", "credenciales"),
+    *("credenciais", "credenziali", "inloggegevens", "账号"),
+)
+_LOGIN_PAIR = (
+    rf"(?<!\w)(?:{'|'.join(_LOGIN_WORDS)})(?:[ ](?:with|as|is|are|mit|avec|con|sind))?[ ]?[:：=]?[ ]?"
+    r"[\w.@+-]{2,64}(?:[ ]/[ ]|[:/])(?![/\s])"
+)
 
 
 def _find_in_pgpass(text: str, is_named: bool) -> _Found:
@@ -223,7 +290,7 @@ def find_value_end(text: str, start: int, end: int) -> int:
 
 
 _QUOTED = (
-    r"[fFrRbBuU@$]{0,2}(?:\\{1,3}[\"'](?P<escaped>[^\"'\\\s\0]+)"
+    r"[fFrRbBuUN@$]{0,2}(?:\\{1,3}[\"'](?P<escaped>[^\"'\\\s\0]+)"
     r"|(?P<quote>\"{3}|'{3}|[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\\\n\0]|\\[^\n\0])+)(?P=quote))"
 )
 _CLOSING = ".,;:)]}"

@@ -205,6 +205,8 @@ _FORMATS_BY_HINTS = (
     ("vk-token", "vk1.a.", r"vk1\.a\.[\w-]{80,}"),
     ("dropbox-token", "sl.", rf"{_start('sl[.]')}(?:u\.)?[\w-]{{130,}}"),
     ("gemini-key", "AQ.Ab8", rf"{_start('AQ[.]')}Ab8[\w-]{{40,}}"),
+    ("vercel-token", "vercel_blob_rw_", r"vercel_blob_rw_[A-Za-z0-9]{10,}_[A-Za-z0-9]{20,}"),
+    ("url-signature", "-Signature=", r"X-(?:Amz|Goog)-Signature=([0-9a-fA-F]{40,})"),
     ("vercel-token", "vcp_ vck_ vci_ vca_ vcr_", rf"{_start('vc[pkiar]_')}[A-Za-z0-9]{{24,}}"),
     ("paddle-key", "pdl_", r"pdl_(?:live|sdbx)_apikey_[a-z0-9]{20,}_[A-Za-z0-9]{20,}_[A-Za-z0-9]{3}"),
     ("adafruit-key", "aio_", rf"{_start('aio_')}[A-Za-z0-9]{{28}}{_END}"),

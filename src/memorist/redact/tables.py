@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from memorist.redact.heuristics import (
+    contains,
     is_placeholder,
     is_stand_in,
     looks_chosen,
@@ -48,7 +49,7 @@ def _find_separated_lists(text: str, lowered: str) -> Iterator[tuple[_Cell, int,
     for title in regex(_LISTED_TITLE).finditer(f"\n{lowered}"):
         separator = title[0][-1] if title[0][0] == "\n" else title[0][0]
         titles = _find_title_line(text, title.start()) if separator in ",;\t" else None
-        if titles and regex(r"[\w \"'./;,\t-]+\r?").fullmatch(text, *titles):
+        if titles and regex(r"[\w\u00c0-\uffff \"'./;,\t-]+\r?").fullmatch(text, *titles):
             yield titles, titles[1] + 1, separator
 
 
@@ -62,7 +63,8 @@ def _find_title_line(text: str, at: int) -> _Cell | None:
 _MAX_TITLE_CHARACTERS = 1_000
 _TITLE = (
     r"(?:(?:user|db|api|access|client|auth|admin|login|root|wifi|private|app)[ _-]?)?"
-    r"(?:pass(?:word|wort|wd|phrase|code)|pwd?|secret|token|(?:api|access|secret|private)[ _-]?key)"
+    r"(?:pass(?:word|wort|wd|phrase|code)?|pwd?|kennwort|mot de passe|mdp|contraseña|senha"
+    r"|wachtwoord|hasło|пароль|密码|secret|token|(?:api|access|secret|private)[ _-]?key)"
 )
 _LISTED_TITLE = rf"[,;\t\n] ?[\"']?{_TITLE}[\"']?(?:[,;\t]|(?=\r?\n))"
 
@@ -72,7 +74,7 @@ def _find_secret_columns(lowered: str, titles: list[_Cell]) -> dict[int, tuple[s
     columns: dict[int, tuple[str, Callable[[str], bool]]] = {}
     for column, (start, end) in enumerate(titles if len(titles) > 1 else []):
         if regex(_TITLE).fullmatch(lowered, start, end):
-            is_password = lowered.startswith("p", start) or "pass" in lowered[start:end]
+            is_password = not contains("secret|token|key", lowered[start:end])
             columns[column] = ("password", looks_chosen) if is_password else ("secret", looks_generated)
     return columns
 
