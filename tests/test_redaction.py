@@ -110,7 +110,8 @@ def by_files(memory: Memorist) -> None:
 def by_turns(memory: Memorist) -> None:
     memory.add(f"use {TOKEN}", kind="turn")
     memory.add_many([{"content": f"or {TOKEN}", "kind": "turn", "metadata": {"item": {"content": TOKEN}}}])
-    memory.add_turn("assistant", f"I use {TOKEN}", conversation="c")
+    turn = memory.add_turn("assistant", f"I use {TOKEN}", conversation="c")
+    memory.update(turn.id, content=f"I rather use {TOKEN}")
 
 
 def by_lens(memory: Memorist) -> None:

@@ -26,6 +26,7 @@ _BUNDLED_MODEL = {
     "path": None,
     "install_hint": None,
 }
+_NAME_WIDTH = 16  # of a setting in a list
 _project_option = click.option(
     "--project", is_flag=True, help="In the memorist.toml of this folder, not in your own settings."
 )
@@ -242,7 +243,7 @@ def _list_settings(context: CommandContext, /, as_json: bool) -> None:
     """
     values, origins = _visible_values(context), context.loaded.origins
     lines = (
-        f"{name:<16} {_format_value(value):<24} {printable_line(origins.get(name, 'default'))}"
+        f"{name:<{_NAME_WIDTH}} {_format_value(value):<24} {printable_line(origins.get(name, 'default'))}"
         for name, value in values.items()
     )
     print_answer(as_json, values, lines)
@@ -362,7 +363,7 @@ def trust_command(folder: Path, revoke: bool, list_files: bool, yes: bool, as_js
         return
     content = config.read_project_file(file)
     for name, value in config.parse_project_settings(file, content).items():
-        click.echo(f"{name:<13} {_format_value(value)}")
+        click.echo(f"{name:<{_NAME_WIDTH}} {_format_value(value)}")
     if must_confirm(yes, f"{file} decides where your agents read and write"):
         click.confirm(f"Shall agents use these settings of {shown}?", abort=True)
     config.trust(file, content)

@@ -11,6 +11,7 @@ from memorist import validation
 from memorist.engine.relations import Relations
 from memorist.engine.resources import Resources
 from memorist.errors import Ambiguous, InvalidInput, MemoristError, NotFound
+from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import BATCH
 from memorist.records import NEAR_ACTIONS, TURN, Fact, Memory, MemoryDraft, Reinforcement
 from memorist.search.signals import with_effective_confidence
@@ -76,8 +77,10 @@ class Writer:
 
     def _redact(self, draft: MemoryDraft) -> MemoryDraft:
         """Return a memory without secrets, as they are treated in it: a turn holds what a model wrote or was told."""
-        redaction = self._resources.model_redaction if draft.kind == TURN else self._resources.redaction
-        return redaction.redact_draft(draft)
+        return self._redaction_of(draft.kind).redact_draft(draft)
+
+    def _redaction_of(self, kind: str | None) -> Redaction:
+        return self._resources.model_redaction if kind == TURN else self._resources.redaction
 
     def _add_batch(self, drafts: list[MemoryDraft], before: int) -> tuple[AddedBatch, MemoristError | None]:
         """Store all drafts in one transaction; if one is refused, those before it, and return the refusal too."""
@@ -108,9 +111,9 @@ class Writer:
         """Change a memory, unless `check` raises for what it is by then; nobody else writes in between."""
         session = None if session is None else validation.session_id(session)
         new = validation.changes(changes)
-        if self._resources.redaction.on:
-            metadata = self._store.require(validation.id_or_part(id)).metadata
-            new = self._resources.redaction.redact_changes(new, metadata)
+        if self._resources.model_redaction.on:
+            stored = self._store.require(validation.id_or_part(id))
+            new = self._redaction_of(stored.kind).redact_changes(new, stored.metadata)
         memory, job = self._store.update(validation.id_or_part(id), new, datetime.now(UTC), session, check)
         degraded = self._resources.embed(job) if job else None
         return replace(self._resources.present(memory), degraded=degraded)

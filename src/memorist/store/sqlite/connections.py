@@ -388,6 +388,9 @@ class ConnectionPool:
                 if not self.in_memory:
                     self._identity = self._identity or FileIdentity(self._address)
                     self.require_same_file()
+            except FileNotFoundError as exc:
+                connection.close()
+                raise StoreError(f"{self.path} was deleted while it was opened; open it again") from exc
             except BaseException:
                 connection.close()
                 raise
