@@ -50,6 +50,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _ETAG = re.compile(r'"etag": "\\"[0-9a-f]+\\""')
 _POSITION = re.compile(r"id: [\w-]{200,}")
 CLOSE = 2e-4  # a score and a confidence fade with time, and the calls are made one after the other
+ROUNDING = ("clamp",)  # of a trace: by how little the highest score would be above 1, at that moment
 TIMINGS = ("took_ms", "legs_ms", "ranking_ms")
 # Where several namespaces share the index of a SQLite file, the phrases of an expression in the syntax of FTS5 count
 # alike, as they do in one project: its scores tell that there are others, and nothing more.
@@ -81,7 +82,7 @@ class Twins:
 
     def compare(self, what: str, answers: Sequence[Any], *, raw: bool = False) -> None:
         """Note a difference between the answers of the two; to a `raw` query, scores may differ on SQLite."""
-        dropped = MACHINE + TIMINGS + (RAW_SCORES if raw and self.on_sqlite and self.project is None else ())
+        dropped = MACHINE + TIMINGS + ROUNDING + (RAW_SCORES if raw and self.on_sqlite and self.project is None else ())
         quiet, loud = (
             self._normalise(answer, target, dropped) for answer, target in zip(answers, self.targets, strict=True)
         )
