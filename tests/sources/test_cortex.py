@@ -246,8 +246,9 @@ class TestSearchHybrid:
 
     @pytest.mark.parametrize(("alpha", "mode"), [(0.0, "keyword"), (1.0, "semantic")])
     def test_alpha_zero_and_alpha_one_equal_the_single_modes(self, mixed: Memorist, alpha: float, mode: str) -> None:
-        fused = mixed.search("badger", alpha=alpha)
-        single = mixed.search("badger", mode=mode)
+        now = datetime.now(UTC)
+        fused = mixed.search("badger", alpha=alpha, now=now)
+        single = mixed.search("badger", mode=mode, now=now)
 
         assert contents(fused) == contents(single)
         assert [hit.score for hit in fused] == pytest.approx([hit.score for hit in single], abs=1e-6)

@@ -13,7 +13,7 @@ import memorist
 from memorist import Memorist, StoreError, restore_backup
 from memorist.store.sqlite.connections import ConnectionPool
 from memorist.store.sqlite.generations import belongs_to
-from processes import line, running
+from processes import forks, line, running
 
 DELETING: dict[str, Callable[[Path], object]] = {
     "deleted": lambda path: path.unlink(),
@@ -327,6 +327,21 @@ class TestALogOfTheFileItself:
                 next(reader, None)
         assert count_sound(path) == 90
         assert not list(tmp_path.glob("*before*"))
+
+    @forks
+    def test_one_that_cannot_be_read_any_more_keeps_no_process_from_forking(self, tmp_path: Path) -> None:
+        path = tmp_path / "memory.db"
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("said before")
+            os.utime(path)
+            Path(f"{path}-wal").rename(tmp_path / "log")
+            Path(f"{path}-wal").mkdir()
+            child = os.fork()
+            if not child:
+                os._exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            Path(f"{path}-wal").rmdir()
+            (tmp_path / "log").rename(f"{path}-wal")
 
     def test_it_is_taken_in_where_both_were_moved(self, tmp_path: Path) -> None:
         path, folder = tmp_path / "memory.db", tmp_path / "elsewhere"

@@ -97,8 +97,9 @@ class FileIdentity:
         status, generation = self._look(), read_generation(self._path)
         if status is None or not self._is_inode(status) or not self.may_become(generation):
             return False
-        if not belongs_to(self._log, self._path):
-            return False
+        with suppress(OSError):  # a log that cannot be read is for SQLite to complain of
+            if not belongs_to(self._log, self._path):
+                return False
         self._written = status.st_mtime_ns, status.st_size
         self._generation = generation
         return True
