@@ -36,8 +36,8 @@ def back_up_database(pool: ConnectionPool, path: str, *, overwrite: bool) -> Non
         with pool.snapshot() as source:
             counts = _count_rows(source)  # the first read sets the moment that is copied
             copy_pages(source, part)
-        set_generation(part, draw_generation())  # a file of its own, to which no log of the database belongs
         with pool.translate_errors():
+            set_generation(part, draw_generation())  # a file of its own, to which no log of the database belongs
             _check_copy(part, counts, target)
         _check_target(pool, target, overwrite)  # somebody may have made it meanwhile
         rename_durably(part, target)

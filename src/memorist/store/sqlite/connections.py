@@ -263,6 +263,8 @@ class ConnectionPool:
                     connection.end_streams()
                     if connection.in_transaction:
                         connection.execute("rollback")
+                    # A cursor that Ctrl-C stopped, and whose frames are kept, holds on to what it saw of the database.
+                    usable = connection.txn_state("main") == apsw.SQLITE_TXN_NONE
                     if self._is_left:  # it may be the only one
                         self._keep(connection)
                 except apsw.Error:
