@@ -1,6 +1,8 @@
 """How the time of a task grows with its size, measured on a machine that may be busy."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 Task = TypeVar("Task")
@@ -10,7 +12,18 @@ def grows_at_most(factor: float, seconds: Callable[[Task], float], small: Task, 
     """
     Tell if a large task takes at most `factor` times as long as a small one.
 
-    Other processes lengthen a run, also its time of the processor, and never shorten it: the shortest counts.
+    Other processes lengthen both alike where one runs right after the other; the first pair that is right will do.
     """
-    longest = factor * max(min(seconds(small) for _ in range(3)), 0.01)
-    return any(seconds(large) < longest for _ in range(5))  # the first that is short enough will do
+    with _without_collections():
+        return any(seconds(large) < factor * max(seconds(small), 0.01) for _ in range(5))
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Keep the collector of garbage, which looks at all that other tests have left, out of what is measured."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
