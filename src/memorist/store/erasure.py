@@ -8,7 +8,18 @@ from memorist.store.database import Connection
 from memorist.store.rows import SNAPSHOT
 from memorist.text.snippet import ELLIPSIS
 
+_FIELDS = ("content", "title", "summary")
 _MIN_QUOTED_CHARACTERS = 20  # of a summary that stands in a text, or a text in it; fewer may be there by chance
+
+# What memories say, and said earlier: their texts, titles and summaries, and their facts.
+_TEXTS = " union all ".join(
+    [f"select m.rid, m.{field} as text from @keys(:keys) k join memories m on m.rid = k.value" for field in _FIELDS]
+    + [
+        f"select h.rid, {SNAPSHOT} ->> '{field}' from @keys(:keys) k join memory_history h on h.rid = k.value"
+        for field in _FIELDS
+    ]
+    + ["select f.rid, f.text from @keys(:keys) k join facts f on f.rid = k.value"]
+)
 
 
 def erase_memories(connection: Connection, keys: Sequence[int]) -> None:
@@ -59,30 +70,15 @@ def _erase_session_names(connection: Connection, keys: Sequence[int]) -> None:
     """Remove the summaries of sessions that are a part of a text, or quote it or one of its facts."""
     named = connection.fetch(
         f"""
-        select s.sid, s.summary, m.content, m.title, m.summary
-        from @keys(:keys) k
-        join session_memories u on u.rid = k.value
+        select s.sid, s.summary, t.text
+        from ({_TEXTS}) t
+        join session_memories u on u.rid = t.rid
         join sessions s on s.sid = u.sid
-        join memories m on m.rid = k.value
-        where s.summary is not null
-        union all
-        select s.sid, s.summary, {SNAPSHOT} ->> 'content', {SNAPSHOT} ->> 'title', {SNAPSHOT} ->> 'summary'
-        from @keys(:keys) k
-        join session_memories u on u.rid = k.value
-        join sessions s on s.sid = u.sid
-        join memory_history h on h.rid = k.value
-        where s.summary is not null
-        union all
-        select s.sid, s.summary, f.text, null, null
-        from @keys(:keys) k
-        join session_memories u on u.rid = k.value
-        join sessions s on s.sid = u.sid
-        join facts f on f.rid = k.value
-        where s.summary is not null
+        where s.summary is not null and t.text is not null
         """,
         {"keys": json.dumps(keys)},
     )
-    sessions = {sid for sid, summary, *texts in named if any(_is_quoted(summary, text) for text in texts if text)}
+    sessions = {sid for sid, summary, text in named if _is_quoted(summary, text)}
     if sessions:
         values = {"keys": json.dumps(sorted(sessions))}
         connection.execute("update sessions set summary = null where sid in @keys(:keys)", values)

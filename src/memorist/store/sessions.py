@@ -187,10 +187,6 @@ _FORGOTTEN_WITH_IT = f"""
 """
 
 
-def is_forgotten(connection: Connection, sid: int) -> bool:
-    return connection.fetch_value("select deleted_at from sessions where sid = ?", (sid,)) is not None
-
-
 def require_open_session(connection: Connection, namespace: str, id: str) -> int:
     """Return the key of a session to be written to; raise if it has ended."""
     # A part of an id that a caller chose will not do: a memory of session-1 may not end up in session-10.

@@ -13,7 +13,7 @@ from memorist.store.filters import to_micros
 from memorist.store.records import ConversationResult, EmbeddingJob
 from memorist.store.relations import save_strength, unsupersede
 from memorist.store.rows import load_memory, memory_columns, read_keyed
-from memorist.store.sessions import is_forgotten, link_created
+from memorist.store.sessions import link_created
 from memorist.text.tokenizer import unspaced_bigrams
 from memorist.validation import UPDATABLE
 
@@ -201,11 +201,12 @@ def add_conversations(
     added: list[str] = []
     new_sessions = known = 0
     for batch in batches:
-        sid, is_new = _put_session(connection, namespace, batch, keys)
-        new_sessions += is_new
-        if is_forgotten(connection, sid):
+        session = _put_session(connection, namespace, batch, keys)
+        if session is None:
             known += len(batch.turns)
             continue
+        sid, is_new = session
+        new_sessions += is_new
         _link_recalled(connection, sid, [keys[turn.id] for turn in batch.turns if turn.id in keys])
         turns = [turn for turn in batch.turns if turn.id not in keys]
         hashes = [identity_hash(turn.id, turn.content) for turn in turns]
@@ -226,9 +227,9 @@ def _find_keys(connection: Connection, namespace: str, ids: Sequence[str]) -> di
 
 def _put_session(
     connection: Connection, namespace: str, batch: ConversationBatch, keys: dict[str, int]
-) -> tuple[int, bool]:
+) -> tuple[int, bool] | None:
     """
-    Return the key of a session, made if there is none, and if it is new.
+    Return the key of a session, made if there is none, and if it is new; None if it was forgotten.
 
     An existing one is extended to the times of new turns. A summary that it has may be the user's own, and stays.
     """
@@ -245,7 +246,10 @@ def _put_session(
     )
     if sid is not None:
         return sid, True
-    sid = connection.fetch_value("select sid from sessions where namespace = :namespace and id = :id", values)
+    sql = "select sid, deleted_at from sessions where namespace = :namespace and id = :id"
+    sid, deleted_at = connection.fetch_value(sql, values)
+    if deleted_at is not None:
+        return None
     new = [time for turn, time in zip(batch.turns, times, strict=True) if turn.id not in keys]
     if new or batch.summary is not None:
         # A session still open stays so, for whoever started it to end it.
