@@ -144,6 +144,8 @@ def _list_names(folder: Path) -> Iterator[str]:
 
 def belongs_to(log: Path, file: str) -> bool:
     """Tell if a log can be that of a file, as far as generations tell."""
+    if next(_read_pages(log), None) is None:  # mostly so when a database is opened: there is no log, or nothing in it
+        return True
     if _continues(log, file, read_generation(file)):
         return True
     while True:  # a log that was being begun looks foreign, too, so ask one that has begun, and is still the same
