@@ -84,12 +84,12 @@ def write_many(folder: Path, texts: Texts, embedder: ReadyVectors) -> None:
 
 def export(folder: Path, texts: Texts, embedder: ReadyVectors) -> None:
     with memorist.open(folder / "many.db", embedder=embedder) as memory:
-        memory.export(folder / "export.jsonl", vectors=True)
+        memory.transfer.export(folder / "export.jsonl", vectors=True)
 
 
 def import_export(folder: Path, texts: Texts, embedder: ReadyVectors) -> None:
     with memorist.open(folder / "imported.db", embedder=embedder) as memory:
-        memory.import_(folder / "export.jsonl")
+        memory.transfer.import_(folder / "export.jsonl")
         if memory.stats().vectors != len(texts):
             raise SystemExit("Error: the import lacks vectors, so its time cannot be compared")
 

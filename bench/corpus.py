@@ -182,7 +182,7 @@ def build_database(corpus: Corpus, size: int, cache: Path, *, real: bool) -> Pat
         before = memory.stats().memories
         if not before:
             for number in range(PROJECT_COUNT):
-                memory.start_session(f"p{number}", id=f"s{number}")
+                memory.sessions.start(f"p{number}", id=f"s{number}")
         progress = _Progress(f"building {path.name}", size, before)
         for start in range(before, size, EMBEDDING_BATCH):
             stop = min(start + EMBEDDING_BATCH, size)

@@ -86,7 +86,7 @@ def measure(folder: Path, database: Path) -> dict[str, Any]:
     model = TimedEmbedder(LocalEmbedder())
     with memorist.open(database, embedder=model) as memory:
         started = time.perf_counter()
-        resumed = memory.index(folder)
+        resumed = memory.documents.index(folder)
         took = time.perf_counter() - started
         results["files added by the second run, unchanged ones"] = f"{resumed.added}, {resumed.unchanged}"
         results["chunks of the second run, its seconds"] = f"{resumed.chunks}, {took:.1f}"
@@ -94,7 +94,7 @@ def measure(folder: Path, database: Path) -> dict[str, Any]:
         # The time of a first run is extrapolated from the second by the number of files.
         full_run = took * (resumed.added + done) / resumed.added
         started = time.perf_counter()
-        unchanged = memory.index(folder)
+        unchanged = memory.documents.index(folder)
         took = time.perf_counter() - started
         if unchanged.unchanged != resumed.added + done:
             raise SystemExit("Error: files were indexed again although nothing had changed")
@@ -135,7 +135,7 @@ def edit_and_index(memory: memorist.Memorist, folder: Path, model: TimedEmbedder
     at = text.index("\n\n", len(text) // 2)
     file.write_text(f"{text[:at]}\n\nThis sentence was not here before.{text[at:]}", "utf-8")
     before = model.texts
-    report = memory.index(folder)
+    report = memory.documents.index(folder)
     if report.changed != 1:
         raise SystemExit("Error: the changed file was not noticed")
     return f"{model.texts - before} of {report.chunks}"
@@ -145,7 +145,7 @@ def ask_questions(memory: memorist.Memorist, folder: Path) -> dict[str, Any]:
     """Return the rank of the first page that answers each question."""
     expected, ranks = 0, dict[str, int | None]()
     for question, pages in QUESTIONS.items():
-        hits = [Path(hit.path).relative_to(folder).as_posix() for hit in memory.search_documents(question)]
+        hits = [Path(hit.path).relative_to(folder).as_posix() for hit in memory.documents.search(question)]
         expected += _is_found(_find_rank(hits, pages))
         ranks[question] = _find_rank(hits, (*pages, *JUDGED_AFTERWARDS.get(question, ())))
     return {

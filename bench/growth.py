@@ -42,7 +42,7 @@ def plant_chain(memory: Any, count: int) -> Calls:
         "search": lambda: memory.search("deploy", include_superseded=True),
         "as_of": lambda: memory.list(limit=100, as_of="2027-01-01"),
         "related": lambda: memory.related(ids[0]),
-        "replaced": lambda: memory.replaced(ids[-1]),
+        "replaced": lambda: memory.links.replaced(ids[-1]),
         "briefing": memory.briefing,
         "stats": memory.stats,
     }
@@ -52,8 +52,8 @@ def plant_facts(memory: Any, count: int) -> Calls:
     id = memory.add("a memory with facts", facts=[f"fact {n} of the server" for n in range(min(count, 990))]).id
     number = iter(range(1_000_000))
     return {
-        "add_fact": lambda: memory.remove_fact(memory.add_fact(id, f"new {next(number)}").id),
-        "change a fact": lambda: memory.add_fact(id, "fact 1 of the server", confidence=0.5),
+        "add_fact": lambda: memory.facts.remove(memory.facts.add(id, f"new {next(number)}").id),
+        "change a fact": lambda: memory.facts.add(id, "fact 1 of the server", confidence=0.5),
         "get": lambda: memory.get(id),
         "search": lambda: memory.search("server"),
         "history": lambda: memory.history(id),
@@ -70,7 +70,7 @@ def plant_links(memory: Any, count: int) -> Calls:
         "get": lambda: memory.get(ids[0]),
         "list": lambda: memory.list(limit=50),
         "search": lambda: memory.search("tea"),
-        "relate": lambda: memory.relate(ids[0], ids[1], "again"),
+        "relate": lambda: memory.links.add(ids[0], ids[1], "again"),
     }
 
 
@@ -104,28 +104,28 @@ def plant_recalls(memory: Any, count: int) -> Calls:
     )
     return {
         "recalls": memory.recalls,
-        "recalls of one": lambda: memory.recalls(memory=id),
+        "recalls of one": lambda: memory.searches.list(memory=id),
         "get": lambda: memory.get(id),
         "as_of": lambda: memory.get(id, as_of="2027-01-01"),
-        "feedback": lambda: memory.feedback(id, True),
+        "feedback": lambda: memory.searches.add_feedback(id, True),
         "stats": memory.stats,
     }
 
 
 def plant_turns(memory: Any, count: int) -> Calls:
-    memory.start_session(id="long")
+    memory.sessions.start(id="long")
     ids = memory.add_many([{"content": f"turn {n} about tea", "session": "long", "kind": "turn"} for n in range(count)])
     return {
-        "session": lambda: memory.session("long"),
+        "session": lambda: memory.sessions.get("long"),
         "sessions": memory.sessions,
         "list of it": lambda: memory.list(session="long", limit=50),
         "search in it": lambda: memory.search("tea", session="long"),
         "search": lambda: memory.search("tea"),
         "timeline around one": lambda: memory.timeline(anchor=ids[count // 2]),
-        "session_context": lambda: memory.session_context(ids[0]),
+        "session_context": lambda: memory.sessions.context_of(ids[0]),
         "context": lambda: memory.context("what about tea?"),
         "briefing": memory.briefing,
-        "add_turn": lambda: memory.add_turn("user", "another", conversation="c"),
+        "add_turn": lambda: memory.sessions.add_turn("user", "another", conversation="c"),
     }
 
 
@@ -135,9 +135,9 @@ def plant_sessions(memory: Any, count: int) -> Calls:
     id = memory.add("one of them", session="session-1").id
     return {
         "sessions": memory.sessions,
-        "session": lambda: memory.session("session-1"),
+        "session": lambda: memory.sessions.get("session-1"),
         "briefing": memory.briefing,
-        "session_context": lambda: memory.session_context(id),
+        "session_context": lambda: memory.sessions.context_of(id),
         "stats": memory.stats,
     }
 

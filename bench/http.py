@@ -32,7 +32,7 @@ import numpy as np  # noqa: E402
 
 import corpus  # noqa: E402
 import memorist  # noqa: E402
-from memorist.web.client import Remote  # noqa: E402
+from memorist import Memorist  # noqa: E402
 
 TARGET_RATIO = 1.3  # at most, at p50
 TOKEN = "a-token-for-the-bench-0123456789"
@@ -66,7 +66,7 @@ def _read(file: Any) -> str:
     return str(file.read())
 
 
-def compare_searches(memory: memorist.Memorist, remote: Remote, questions: Sequence[str]) -> dict[str, float]:
+def compare_searches(memory: memorist.Memorist, remote: Memorist, questions: Sequence[str]) -> dict[str, float]:
     """Ask every question both ways in turns; return the medians in milliseconds, and their ratio."""
     ways = {"in_process": memory.search, "over_http": remote.search}
     times: dict[str, list[float]] = {name: [] for name in ways}

@@ -130,7 +130,7 @@ def measure_search_options(
                 if not task(number):
                     raise SystemExit("Error: a search of the bench found nothing, so its time is meaningless")
             times = time_in_turns(tasks, len(questions), passes)
-            memory.recalls(limit=1)
+            memory.searches.list(limit=1)
             if memory.recalls_lost:
                 raise SystemExit(f"Error: {memory.recalls_lost} recalls were lost; their time cannot be compared")
     section, plain = "Search options: Memorist.search with filters, facets, recording", "a plain search"

@@ -35,8 +35,9 @@ import memorist
 from corpus import DerivedEmbedder, Vectors
 from legs import CANDIDATES, UncachedEmbedder
 from measurements import Comparison, Percentiles, format_table, time_in_turns
+from memorist.arguments import NO_FILTER, Filter
 from memorist.embed.local import LocalEmbedder
-from memorist.records import NO_FILTER, Filter, Model
+from memorist.records import Model
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.vectors import PostgresVectors
 from memorist.store.records import Scope
@@ -227,7 +228,7 @@ def _fill_postgres(halves: corpus.Corpus, url: str, texts: Sequence[str], pairs:
     """Add the texts of the bench on PostgreSQL, each with a tag that one of a thousand has."""
     with memorist.open(url, embedder=DerivedEmbedder(halves, texts, pairs)) as memory:
         for number in range(corpus.PROJECT_COUNT):
-            memory.start_session(f"p{number}", id=f"s{number}")
+            memory.sessions.start(f"p{number}", id=f"s{number}")
         started = time.perf_counter()
         for start in range(0, len(texts), corpus.EMBEDDING_BATCH):
             stop = min(start + corpus.EMBEDDING_BATCH, len(texts))

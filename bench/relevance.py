@@ -36,7 +36,7 @@ def main() -> None:
         database.parent.mkdir(parents=True, exist_ok=True)
         with memorist.open(database) as memory:
             for name in FOLDERS:
-                memory.index(docs / name)
+                memory.documents.index(docs / name)
             answers = [ask(memory, docs, json.loads(line)) for line in QUESTIONS.read_text("utf-8").splitlines()]
     answerable = [answer for answer in answers if answer.question.judgements]
     calibration = measure_calibration(answerable, [answer for answer in answers if not answer.question.judgements])
@@ -57,7 +57,7 @@ def main() -> None:
 
 def ask(memory: Memorist, docs: Path, line: dict[str, Any]) -> QuestionResult:
     """Ask a question; the pages found are named by their path below the documentation."""
-    results = memory.search_documents(line["question"], limit=10)
+    results = memory.documents.search(line["question"], limit=10)
     found = tuple(Path(hit.path).resolve().relative_to(docs).as_posix() for hit in results)
     question = Question(line["question"], line["question"], dict.fromkeys(line["pages"], 1), line.get("category"))
     return QuestionResult(question, found, {}, None, max((hit.relevance for hit in results), default=0.0))

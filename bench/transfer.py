@@ -47,7 +47,7 @@ def measure_transfer(command: str, database: str, file: str) -> dict[str, float]
 
     started = time.perf_counter()
     with memorist.open(database, embedder="none") as memory:
-        rows = memory.import_(file).added if command == "import" else memory.export(file)
+        rows = memory.transfer.import_(file).added if command == "import" else memory.transfer.export(file)
     return {"rows": rows, "seconds": time.perf_counter() - started, "peak_mb": peak_mb()}
 
 

@@ -56,7 +56,7 @@ LIBRARY = """
 import sys, memorist
 with memorist.open("data/memory.db") as memory:
     memory.add("We deploy with make ship from the release branch")
-    memory.index(["notes"])
+    memory.documents.index(["notes"])
     memory.search("releasing software to production")
     memory.context("how do we deploy?")
     print("ready", flush=True)

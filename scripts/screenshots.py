@@ -61,9 +61,9 @@ def prepare(folder: Path) -> list[Picture]:
     shutil.copy(IMAGES.parent / "lifecycle.md", folder / "lifecycle.md")
     with memorist.open(folder / "memory.db") as memory:
         add_sample_history(memory)
-        memory.index([folder / "lifecycle.md"], project="docs")
+        memory.documents.index([folder / "lifecycle.md"], project="docs")
         ids = {one.content.split()[0]: one.id for one in memory.list(limit=200)}
-        document = memory.documents()[0].id
+        document = memory.documents.list()[0].id
         turn = next(one for one in memory.list(kind="turn", limit=50) if "newsletter" in one.content)
     with memorist.open(folder / "memory.db", surface="hook") as memory:
         for question in ("which payment contract changed?", "what is the rate limit for each key?"):

@@ -53,8 +53,8 @@ interface RequestParts {
   body?: BodyInit;
 }
 """
-CLASS = """\
-export class MemoristClient {
+CONNECTION = """\
+class Connection {
   readonly #base: string;
   readonly #options: ClientOptions;
 
@@ -63,7 +63,7 @@ export class MemoristClient {
     this.#options = options;
   }
 
-  async #send(method: string, path: string, parts: RequestParts = {}): Promise<Response> {
+  async send(method: string, path: string, parts: RequestParts = {}): Promise<Response> {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(parts.query ?? {})) {
       for (const one of Array.isArray(value) ? value : value === undefined ? [] : [value]) {
@@ -92,14 +92,35 @@ export class MemoristClient {
     return answer;
   }
 
-  async #json<T>(method: string, path: string, parts: RequestParts = {}): Promise<T> {
-    return (await (await this.#send(method, path, parts)).json()) as T;
+  async json<T>(method: string, path: string, parts: RequestParts = {}): Promise<T> {
+    return (await (await this.send(method, path, parts)).json()) as T;
   }
+}
+"""
+ROOM = """
+/** {description} */
+export class {name} {{
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {{
+    this.#connection = connection;
+  }}
+{methods}}}
+"""
+CLIENT = """
+/** A memory on a server. */
+export class MemoristClient {{
+  readonly #connection: Connection;
+{fields}
+  constructor(options: ClientOptions) {{
+    this.#connection = new Connection(options);
+{rooms}  }}
+{methods}}}
 """
 EVENTS = """
   /** {summary}: first what came since a position, then what comes, until the signal or the server ends it. */
   async *{name}(position?: string): AsyncGenerator<ChangeEvent> {{
-    const answer = await this.#send("{method}", "{path}", {{ headers: {{ "Last-Event-ID": position }} }});
+    const answer = await this.#connection.send("{method}", "{path}", {{ headers: {{ "Last-Event-ID": position }} }});
     const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
     let pending = "";
     try {{
@@ -176,7 +197,7 @@ def write_record(name: str, schema: dict[str, Any]) -> str:
 
 
 def write_method(path: str, method: str, operation: dict[str, Any]) -> str:
-    name, summary = to_camel(operation["operationId"]), operation["summary"]
+    name, summary = to_camel(operation["operationId"].rpartition(".")[2]), operation["summary"]
     good = next(answer for status, answer in operation["responses"].items() if status.startswith("2"))
     (kind,) = good["content"]
     if kind == "text/event-stream":
@@ -205,10 +226,11 @@ def write_method(path: str, method: str, operation: dict[str, Any]) -> str:
     sent = f", {{ {', '.join(parts)} }}" if parts else ""
     head = f"\n  /** {summary}. */\n  async {name}({', '.join(arguments)})"
     if kind != "application/json":
-        return f'{head}: Promise<Response> {{\n    return this.#send("{method.upper()}", `{target}`{sent});\n  }}\n'
+        call = f'return this.#connection.send("{method.upper()}", `{target}`{sent});'
+        return f"{head}: Promise<Response> {{\n    {call}\n  }}\n"
     answer = to_type(good["content"][kind]["schema"])
     form = _FORM if "body: form" in parts else ""
-    call = f'return this.#json<{answer}>("{method.upper()}", `{target}`{sent});'
+    call = f'return this.#connection.json<{answer}>("{method.upper()}", `{target}`{sent});'
     return f"{head}: Promise<{answer}> {{\n{form}    {call}\n  }}\n"
 
 
@@ -223,15 +245,26 @@ _FORM = """\
 
 
 def generate() -> str:
-    """Return the client."""
+    """Return the client: a class for each room, and one for the memory that has them."""
     document = build_document()
     records = "".join(write_record(name, schema) for name, schema in document["components"]["schemas"].items())
-    methods = "".join(
-        write_method(path, method, operation)
-        for path, operations in document["paths"].items()
-        for method, operation in operations.items()
+    methods: dict[str, str] = {}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            room = operation["operationId"].rpartition(".")[0]
+            methods[room] = methods.get(room, "") + write_method(path, method, operation)
+    own = methods.pop("")
+    classes = {room: f"{room.capitalize()}Room" for room in methods}
+    rooms = "".join(
+        ROOM.format(description=f"The operations of `{room}`.", name=name, methods=methods[room])
+        for room, name in classes.items()
     )
-    return f"{HEADER}{records}\n{CLASS}{methods}}}\n"
+    client = CLIENT.format(
+        fields="".join(f"  readonly {room}: {name};\n" for room, name in classes.items()),
+        rooms="".join(f"    this.{room} = new {name}(this.#connection);\n" for room, name in classes.items()),
+        methods=own,
+    )
+    return f"{HEADER}{records}\n{CONNECTION}{rooms}{client}"
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from uuid import uuid4
 
 import hypothesis
 import pytest
@@ -16,6 +17,7 @@ from empty_memory import place_empty_memory
 from memorist import Memorist
 from memorist.embed import onnx_models
 from memorist.embed.local import LocalEmbedder
+from web_server import TOKEN, WebServer, web_server
 
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -41,11 +43,27 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what is said of a memory on both databases, unless a test looks into the file itself."""
+    """
+    Run what is said of a memory on both databases, unless a test looks into the file itself; and over HTTP, unless it
+    needs more than the memory that it is given.
+    """
     if "target" in metafunc.fixturenames:
         looks_into_file = "path" in metafunc.fixturenames or metafunc.definition.get_closest_marker("sqlite_only")
         backends = ["sqlite"] if looks_into_file else ["sqlite", "postgres"]
+        if not looks_into_file and _can_be_remote(metafunc):
+            backends.append("remote")
         metafunc.parametrize("target", backends, indirect=True)
+
+
+def _can_be_remote(metafunc: pytest.Metafunc) -> bool:
+    fixtures = {*metafunc.fixturenames} - {"empty_target", "target"} | {*metafunc.definition._fixtureinfo.argnames}
+    is_local = metafunc.definition.get_closest_marker("local_only") is not None
+    at_top = Path(metafunc.module.__file__ or "").parent == Path(__file__).parent
+    return at_top and not is_local and "memory" in fixtures and not fixtures & _NEEDS_A_PROCESS_OF_ITS_OWN
+
+
+# A server has one model, and neither its machine nor its files are those of a client.
+_NEEDS_A_PROCESS_OF_ITS_OWN = {"target", "empty_target", "hashed", "understanding", "path", "monkeypatch", "caplog"}
 
 
 class HashingEmbedder:
@@ -106,9 +124,22 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def target(request: pytest.FixtureRequest) -> Path | str:
     """Where a memory is: a file, or a database on a server."""
-    backend = getattr(request, "param", "sqlite")
-    found: Path | str = request.getfixturevalue("path" if backend == "sqlite" else "postgres_url")
+    fixtures = {"sqlite": "path", "postgres": "postgres_url", "remote": "namespace_url"}
+    found: Path | str = request.getfixturevalue(fixtures[getattr(request, "param", "sqlite")])
     return found
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    """A server for all tests of this process, each of which has a namespace of its own there."""
+    with web_server(tmp_path_factory.mktemp("served") / "memory.db") as running:
+        yield running
+
+
+@pytest.fixture
+def namespace_url(shared_server: WebServer) -> str:
+    """The address of an empty namespace on a server."""
+    return f"{shared_server.url}#{uuid4()}"
 
 
 @pytest.fixture
@@ -122,8 +153,15 @@ def empty_target(target: Path | str) -> Path | str:
 @pytest.fixture
 def memory(empty_target: Path | str) -> Iterator[Memorist]:
     """Keyword search only: instant, for everything that is not about vectors."""
-    with memorist.open(empty_target, embedder="none") as opened:
+    with _open(empty_target) as opened:
         yield opened
+
+
+def _open(target: Path | str) -> Memorist:
+    if str(target).startswith("http:"):
+        url, _, namespace = str(target).partition("#")
+        return memorist.connect(url, token=TOKEN, namespace=namespace)
+    return memorist.open(target, embedder="none")
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from typing import Any
 
 import apsw
 
+from memorist.arguments import NO_FILTER, Filter
 from memorist.profiles import ALL_COLUMNS
-from memorist.records import NO_FILTER, Filter, Match, Query
+from memorist.records import Match, Query
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.keyword import PostgresKeywordIndex
 from memorist.store.postgres.text_index import index_queued

@@ -1,5 +1,6 @@
 """Processes for tests: started, spoken to, and always ended."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -62,6 +64,18 @@ def ending(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Wait for a process to end by itself; its exit code and what it printed."""
     printed, _ = process.communicate()
     return process.returncode, printed
+
+
+def run_search(database: Path, *arguments: str) -> dict[str, Any]:
+    """Run `memorist search` with these arguments, without a model; return what it prints as JSON."""
+    command = [sys.executable, "-m", "memorist", "--db", str(database), "search", *arguments, "--json"]
+    environ = ENVIRONMENT | {"MEMORIST_EMBEDDER": "none", "HOME": str(database.parent)}
+    ended = subprocess.run(
+        command, capture_output=True, text=True, env=environ, cwd=database.parent, timeout=LONGEST, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    answer: dict[str, Any] = json.loads(ended.stdout)
+    return answer
 
 
 def everything(memory: Memorist) -> set[str]:

@@ -14,20 +14,46 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from memorist import AsyncMemorist, InvalidInput, Memorist
+from memorist.engine.asynchronous import (
+    AsyncDocuments,
+    AsyncFacts,
+    AsyncFiles,
+    AsyncLenses,
+    AsyncLinks,
+    AsyncReview,
+    AsyncSearches,
+    AsyncSessions,
+    AsyncTransfer,
+)
+from memorist.engine.documents import Documents
+from memorist.engine.facts import Facts
+from memorist.engine.files import Files
+from memorist.engine.lenses import Lenses
+from memorist.engine.links import Links
+from memorist.engine.review import Review
+from memorist.engine.searches import Searches
+from memorist.engine.sessions import Sessions
+from memorist.engine.transfer import Transfer
 from patience import LONGEST
-
-NOT_METHODS = {"recalls_lost"}
 
 
 def public(kind: type) -> dict[str, object]:
     return {name: member for name, member in inspect.getmembers(kind) if not name.startswith("_")}
 
 
-def test_both_interfaces_have_the_same_names_and_parameters() -> None:
-    plain, awaited = public(Memorist), public(AsyncMemorist)
+ROOMS = (
+    (Memorist, AsyncMemorist), (Sessions, AsyncSessions), (Facts, AsyncFacts), (Links, AsyncLinks),
+    (Documents, AsyncDocuments), (Files, AsyncFiles), (Lenses, AsyncLenses), (Searches, AsyncSearches),
+    (Review, AsyncReview), (Transfer, AsyncTransfer),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "awaited_kind"), ROOMS)
+def test_both_interfaces_have_the_same_names_and_parameters(kind: type, awaited_kind: type) -> None:
+    plain, awaited = public(kind), public(awaited_kind)
 
     assert plain.keys() == awaited.keys()
-    for name in plain.keys() - NOT_METHODS - {"watch"}:
+    for name in plain.keys() - {"watch", "changes", "lost"}:
         assert inspect.iscoroutinefunction(awaited[name]), name
         assert inspect.signature(plain[name]) == inspect.signature(awaited[name]), name  # type: ignore[arg-type]
         assert inspect.getdoc(awaited[name]), name
@@ -131,7 +157,7 @@ def test_a_write_that_is_cancelled_under_way_is_finished_as_a_whole(
     model = Waiting()
 
     async def use() -> None:
-        async with memorist.open_async(target, embedder=model, near="off") as memory:
+        async with memorist.open_async(target, embedder=model, on_near_duplicate="off") as memory:
             adding = asyncio.create_task(write(memory))
             await asyncio.to_thread(model.asked.wait, 60)
             adding.cancel()
@@ -148,7 +174,7 @@ def test_a_write_that_is_cancelled_under_way_is_finished_as_a_whole(
 def test_an_import_that_is_cancelled_under_way_is_finished_as_a_whole(target: Path | str, tmp_path: Path) -> None:
     with memorist.open(tmp_path / "from.db", embedder="none") as memory:
         memory.add_many({"content": f"note {number}", "facts": [f"fact {number}"]} for number in range(300))
-        memory.export(tmp_path / "all.jsonl")
+        memory.transfer.export(tmp_path / "all.jsonl")
     begun, may_go_on = threading.Event(), threading.Event()
 
     def wait(*_: object) -> None:
@@ -157,7 +183,7 @@ def test_an_import_that_is_cancelled_under_way_is_finished_as_a_whole(target: Pa
 
     async def use() -> None:
         async with memorist.open_async(target, embedder="none") as memory:
-            importing = asyncio.create_task(memory.import_(tmp_path / "all.jsonl", progress=wait))
+            importing = asyncio.create_task(memory.transfer.import_(tmp_path / "all.jsonl", progress=wait))
             await asyncio.to_thread(begun.wait, 60)
             importing.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -174,7 +200,7 @@ def test_a_write_that_waits_for_a_thread_and_is_cancelled_does_nothing(target: P
     model = Waiting()
 
     async def use() -> None:
-        async with memorist.open_async(target, embedder=model, concurrency=1, near="off") as memory:
+        async with memorist.open_async(target, embedder=model, concurrency=1, on_near_duplicate="off") as memory:
             first = asyncio.create_task(memory.add("the first"))
             await asyncio.to_thread(model.asked.wait, 60)
             second = asyncio.create_task(memory.add("the second"))
@@ -196,7 +222,7 @@ def test_files_are_watched(path: Path, tmp_path: Path) -> None:
 
     async def use() -> int:
         async with memorist.open_async(path, embedder="none") as memory:
-            async for report in memory.watch(tmp_path / "notes"):
+            async for report in memory.documents.watch(tmp_path / "notes"):
                 return report.added
         return 0
 

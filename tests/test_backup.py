@@ -37,7 +37,7 @@ def test_a_backup_is_the_whole_database_in_one_file(path: Path, tmp_path: Path) 
         first = exported(memory, vectors=True)
         with memorist.open(path, namespace="other", embedder="none") as other:
             other.add("of another namespace")
-        memory.backup(tmp_path / "copy.db")
+        memory.transfer.backup(tmp_path / "copy.db")
 
     assert sorted(file.name for file in tmp_path.glob("copy.db*")) == ["copy.db"]
     assert rows(tmp_path / "copy.db", "pragma journal_mode") == [("delete",)]
@@ -52,7 +52,7 @@ def test_a_backup_is_the_whole_database_in_one_file(path: Path, tmp_path: Path) 
 def test_a_database_in_memory_can_be_backed_up_too(tmp_path: Path) -> None:
     with memorist.open(":memory:", embedder="none") as memory:
         memory.add("only here")
-        memory.backup(tmp_path / "copy.db")
+        memory.transfer.backup(tmp_path / "copy.db")
 
     assert sound(tmp_path / "copy.db") == {"only here"}
 
@@ -81,7 +81,7 @@ def test_a_backup_while_others_write_is_sound_and_of_one_moment(
                 tell(writer)
             for round in range(3):
                 done = {index: int(line(writer)) for index, writer in enumerate(writers)}
-                memory.backup(tmp_path / f"copy{round}.db")
+                memory.transfer.backup(tmp_path / f"copy{round}.db")
                 found = sound(tmp_path / f"copy{round}.db")
                 assert {f"before {number} {'and well ' * 50}".strip() for number in range(1000)} <= {
                     text.strip() for text in found
@@ -95,13 +95,13 @@ def test_a_backup_while_others_write_is_sound_and_of_one_moment(
 
 def test_a_backup_does_not_overwrite_unless_told(memory: Memorist, path: Path, tmp_path: Path) -> None:
     memory.add("one")
-    memory.backup(tmp_path / "copy.db")
+    memory.transfer.backup(tmp_path / "copy.db")
     memory.add("two")
 
     with pytest.raises(InvalidInput, match="exists; choose another name"):
-        memory.backup(tmp_path / "copy.db")
+        memory.transfer.backup(tmp_path / "copy.db")
     assert sound(tmp_path / "copy.db") == {"one"}
-    memory.backup(tmp_path / "copy.db", overwrite=True)
+    memory.transfer.backup(tmp_path / "copy.db", overwrite=True)
     assert sound(tmp_path / "copy.db") == {"one", "two"}
 
 
@@ -109,11 +109,11 @@ def test_a_backup_does_not_overwrite_unless_told(memory: Memorist, path: Path, t
 @pytest.mark.parametrize(
     ("wrong", "about"),
     [
-        (lambda memory, folder: memory.backup(folder / "memory.db", overwrite=True), "the database itself"),
-        (lambda memory, folder: memory.backup(folder), "is a directory"),
-        (lambda memory, folder: memory.backup(folder / "no" / "copy.db"), "does not exist"),
-        (lambda memory, folder: memory.backup(folder / "copy.db", overwrite=1), "must be True or False"),
-        (lambda memory, folder: memory.backup(None), "by its path"),
+        (lambda memory, folder: memory.transfer.backup(folder / "memory.db", overwrite=True), "the database itself"),
+        (lambda memory, folder: memory.transfer.backup(folder), "is a directory"),
+        (lambda memory, folder: memory.transfer.backup(folder / "no" / "copy.db"), "does not exist"),
+        (lambda memory, folder: memory.transfer.backup(folder / "copy.db", overwrite=1), "must be True or False"),
+        (lambda memory, folder: memory.transfer.backup(None), "by its path"),
     ],
 )
 def test_a_place_that_cannot_be_backed_up_to_is_refused(
@@ -134,7 +134,7 @@ def test_a_database_that_somebody_has_open_is_not_overwritten_by_a_backup(memory
     with memorist.open(tmp_path / "other.db", embedder="none") as other:
         other.add("two")
         with pytest.raises(InvalidInput, match="is open, or was not closed"):
-            memory.backup(tmp_path / "other.db", overwrite=True)
+            memory.transfer.backup(tmp_path / "other.db", overwrite=True)
         assert texts(other.list()) == ["two"]
 
 
@@ -147,7 +147,7 @@ def test_a_damaged_database_gives_no_backup(copy: Callable[[], Path], tmp_path: 
             file.write(b"\xff" * 512)
 
     with memorist.open(path, embedder="none") as memory, pytest.raises(StoreCorrupt):
-        memory.backup(tmp_path / "copy.db")
+        memory.transfer.backup(tmp_path / "copy.db")
 
     assert not list(tmp_path.glob("copy.db*"))
 
@@ -157,7 +157,7 @@ def test_a_damaged_database_gives_no_backup(copy: Callable[[], Path], tmp_path: 
 
 def test_a_backup_is_restored_where_there_is_nothing(memory: Memorist, path: Path, tmp_path: Path) -> None:
     memory.add("one")
-    memory.backup(tmp_path / "copy.db")
+    memory.transfer.backup(tmp_path / "copy.db")
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "memory.db-wal").write_bytes(b"left behind by a database that is gone")
 
@@ -170,7 +170,7 @@ def test_a_backup_is_restored_where_there_is_nothing(memory: Memorist, path: Pat
 def test_a_restore_does_not_overwrite_unless_told_and_keeps_what_was_there(path: Path, tmp_path: Path) -> None:
     with memorist.open(path, embedder="none") as memory:
         memory.add("one")
-        memory.backup(tmp_path / "copy.db")
+        memory.transfer.backup(tmp_path / "copy.db")
         memory.add("two")
     with pytest.raises(InvalidInput, match="exists; overwriting it keeps a copy"):
         restore_backup(tmp_path / "copy.db", path)
@@ -186,7 +186,7 @@ def test_a_restore_does_not_overwrite_unless_told_and_keeps_what_was_there(path:
 def test_a_second_restore_keeps_what_the_first_one_kept(path: Path, tmp_path: Path) -> None:
     with memorist.open(path, embedder="none") as memory:
         memory.add("one")
-        memory.backup(tmp_path / "copy.db")
+        memory.transfer.backup(tmp_path / "copy.db")
         memory.add("two")
 
     first, second = (restore_backup(tmp_path / "copy.db", path, overwrite=True) for _ in range(2))
@@ -201,7 +201,7 @@ def test_a_second_restore_keeps_what_the_first_one_kept(path: Path, tmp_path: Pa
 def test_whoever_has_the_database_open_goes_on_with_what_was_restored(path: Path, tmp_path: Path) -> None:
     with memorist.open(path, embedder=HashingEmbedder()) as memory:
         memory.add("red fox")
-        memory.backup(tmp_path / "copy.db")
+        memory.transfer.backup(tmp_path / "copy.db")
         for number in range(50):
             memory.add(f"blue whale {number}")
         assert len(memory.search("blue whale", mode="semantic", limit=100)) == 51
@@ -228,7 +228,7 @@ def test_what_others_write_during_a_restore_is_in_the_kept_copy_or_refused(
 
     with memorist.open(path, embedder="none", busy_timeout=0.1) as memory:
         memory.add("one")
-        memory.backup(tmp_path / "copy.db")
+        memory.transfer.backup(tmp_path / "copy.db")
         monkeypatch.setattr(Path, "replace", write_and_rename)
         restore_backup(tmp_path / "copy.db", path, overwrite=True)
 
@@ -254,7 +254,7 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date_before_anybody_sees_
         restore_backup(tmp_path / "old.db", path, overwrite=True)
 
         assert texts(memory.list()) == ["red fox"]
-        assert memory.documents() == []
+        assert list(memory.documents.list()) == []
         assert memory.check().problems == ()
     assert not list(tmp_path.glob("*.part*"))
 
@@ -262,7 +262,7 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date_before_anybody_sees_
 @pytest.mark.sqlite_only("a server is backed up by its own tools")
 def test_an_empty_database_is_no_obstacle(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one")
-    memory.backup(tmp_path / "copy.db")
+    memory.transfer.backup(tmp_path / "copy.db")
     connection = apsw.Connection(str(tmp_path / "empty.db"))
     connection.execute("create table t(x); drop table t")
     connection.close()
@@ -275,7 +275,7 @@ def test_an_empty_database_is_no_obstacle(memory: Memorist, tmp_path: Path) -> N
 def test_a_restore_after_one_of_a_damaged_database_keeps_what_was_there(path: Path, tmp_path: Path) -> None:
     with memorist.open(path, embedder="none") as memory:
         memory.add("one")
-        memory.backup(tmp_path / "copy.db")
+        memory.transfer.backup(tmp_path / "copy.db")
     path.write_bytes(b"damaged" * 1000)
     Path(f"{path}-wal").write_bytes(b"left behind")
     restore_backup(tmp_path / "copy.db", path, overwrite=True)
@@ -291,7 +291,7 @@ def test_a_restore_after_one_of_a_damaged_database_keeps_what_was_there(path: Pa
 def test_a_purge_takes_the_copy_of_before_a_restore_with_it(path: Path, tmp_path: Path) -> None:
     with memorist.open(path, embedder="none") as memory:
         memory.add("one")
-        memory.backup(tmp_path / "copy.db")
+        memory.transfer.backup(tmp_path / "copy.db")
         restore_backup(tmp_path / "copy.db", path, overwrite=True)
         assert Path(f"{path}.before-restore").exists()
         memory.purge()
@@ -313,7 +313,7 @@ def newer(path: Path) -> None:
 def damaged(path: Path) -> None:
     with memorist.open(path, embedder="none") as memory:
         memory.add_many(f"note {number} {'long ' * 100}" for number in range(500))
-        memory.backup(f"{path}.whole")
+        memory.transfer.backup(f"{path}.whole")
     data = bytearray(Path(f"{path}.whole").read_bytes())
     data[len(data) // 2 : len(data) // 2 + 8192] = b"\xff" * 8192
     path.unlink()
@@ -358,7 +358,7 @@ def test_a_database_cannot_be_restored_from_itself(path: Path) -> None:
 def test_a_damaged_database_is_moved_aside_and_replaced(path: Path, tmp_path: Path) -> None:
     with memorist.open(path, embedder="none") as memory:
         memory.add("one")
-        memory.backup(tmp_path / "copy.db")
+        memory.transfer.backup(tmp_path / "copy.db")
     path.write_bytes(b"no database at all" * 1000)
 
     restore_backup(tmp_path / "copy.db", path, overwrite=True)
@@ -370,7 +370,7 @@ def test_a_damaged_database_is_moved_aside_and_replaced(path: Path, tmp_path: Pa
 @pytest.mark.sqlite_only("a server is backed up by its own tools")
 def test_a_database_of_another_program_is_not_replaced(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one")
-    memory.backup(tmp_path / "copy.db")
+    memory.transfer.backup(tmp_path / "copy.db")
     other_program(tmp_path / "other.db")
 
     with pytest.raises(StoreCorrupt, match="of another program"):
@@ -388,7 +388,7 @@ def test_a_folder_that_cannot_be_written_is_refused(memory: Memorist, tmp_path: 
         if os.access(folder, os.W_OK):
             pytest.skip("permissions do not hold for this user")
         with pytest.raises(StoreError, match="cannot write beside"):
-            memory.backup(folder / "copy.db")
+            memory.transfer.backup(folder / "copy.db")
     finally:
         folder.chmod(0o700)
 
@@ -408,7 +408,7 @@ def test_a_restore_that_is_killed_leaves_one_or_the_other_database(copy: Callabl
     path = copy()
     with memorist.open(tmp_path / "small.db", embedder="none") as memory:
         memory.add("small")
-        memory.backup(tmp_path / "backup.db")
+        memory.transfer.backup(tmp_path / "backup.db")
     before = sound(path)
     seen = set()
     for pause in (0.0, 0.01, 0.03, 0.06, 0.1):

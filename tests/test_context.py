@@ -29,7 +29,7 @@ def ids(block: str) -> list[str]:
 
 
 def test_metadata_filters_hits_pinned_memories_and_neighbouring_turns(memory: Memorist) -> None:
-    session = memory.start_session("api").id
+    session = memory.sessions.start("api").id
     turns = [
         ("bob", "Who guards the signing keys?"),
         ("anna", "We rotate the signing keys on Mondays"),
@@ -124,7 +124,7 @@ def test_a_project_sees_its_own_what_is_global_and_what_belongs_to_none(memory: 
 
 
 def test_what_was_said_in_the_session_under_way_is_left_out(memory: Memorist) -> None:
-    now, earlier = memory.start_session("api"), memory.start_session("api")
+    now, earlier = memory.sessions.start("api"), memory.sessions.start("api")
     memory.add("let us ship code with make ship", session=now.id)
     old = memory.add("we ship code with make ship, always", session=earlier.id)
 
@@ -164,7 +164,7 @@ def test_the_turns_around_a_turn_come_along_where_they_fit(memory: Memorist, tmp
         '{"role": "assistant", "content": "The weather in Lisbon is fine today."}',
     ]
     conversation.write_text("\n".join(turns), "utf-8")
-    memory.import_conversations(conversation)
+    memory.transfer.import_conversations(conversation)
 
     wide = memory.context("what is make ship?", limit=1)
     narrow = memory.context("what is make ship?", limit=1, budget=64)
@@ -178,7 +178,7 @@ def test_the_turns_around_a_turn_come_along_where_they_fit(memory: Memorist, tmp
 def test_a_place_in_a_file_is_labelled_by_where_it_stands(memory: Memorist, tmp_path: Path) -> None:
     page = tmp_path / "ship.md"
     page.write_text("# Releases\n\nWe ship code with make ship from the release branch.\n", "utf-8")
-    memory.index(tmp_path)
+    memory.documents.index(tmp_path)
 
     block = memory.context("how do we ship code?")
 
@@ -270,7 +270,7 @@ def test_a_briefing_tells_core_memories_then_the_latest_then_conversations(memor
     memory.pin(core.id)
     memory.add("The release of May slipped", kind="incident", created_at="2026-05-02", project="api")
     memory.add("The release of June went well", created_at="2026-06-02", project="api")
-    session = memory.start_session("api", summary="How releases are made")
+    session = memory.sessions.start("api", summary="How releases are made")
     memory.add("said in passing", session=session.id, kind="turn", project="api")
 
     block = memory.briefing(project="api")

@@ -124,9 +124,9 @@ class TestFormats:
         summary: str | None,
         turns: list[tuple[str, str]],
     ) -> None:
-        report = memory.import_conversations(DATA / name)
+        report = memory.transfer.import_conversations(DATA / name)
 
-        found = memory.session(session)
+        found = memory.sessions.get(session)
         kept = list(reversed(memory.list(session=session)))
         assert report.format == session.partition(":")[0]
         assert (found.project, found.summary, found.memories) == (project, summary, len(turns))
@@ -138,25 +138,26 @@ class TestFormats:
         assert [one.session.id for one in kept if one.session] == [session] * len(turns)
 
     def test_times_are_those_of_the_turns(self, memory: Memorist) -> None:
-        memory.import_conversations(DATA / "claude-code.jsonl")
+        memory.transfer.import_conversations(DATA / "claude-code.jsonl")
 
         first, *_, last = reversed(memory.list(session="claude-code:s-1111"))
         assert first.created_at == datetime(2026, 3, 2, 9, 0, 1, tzinfo=UTC)
         assert last.created_at == datetime(2026, 3, 2, 9, 13, tzinfo=UTC)
         assert datetime.now(UTC) - first.recorded_at < timedelta(minutes=1)
-        context = memory.session_context(first.id)
+        context = memory.sessions.context_of(first.id)
         assert context
         assert (context.usage, context.at) == ("created", first.created_at)
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_a_list_of_messages_without_times_is_dated_by_its_file_and_stays_in_order(
         self, memory: Memorist, tmp_path: Path
     ) -> None:
         file = Path(shutil.copy(DATA / "openai.json", tmp_path))
         os.utime(file, (1_700_000_000, 1_700_000_000))
 
-        memory.import_conversations(file)
+        memory.transfer.import_conversations(file)
 
-        (session,) = memory.sessions()
+        (session,) = memory.sessions.list()
         assert session.id.startswith("openai:")
         assert session.started_at == datetime.fromtimestamp(1_700_000_000, UTC)
         assert said(memory, session.id) == ["You help with gardens.", "When do I sow peas?", "Sow them in mid April."]
@@ -165,7 +166,7 @@ class TestFormats:
         def chat(name: str) -> dict[str, Any]:
             return {"id": name, "messages": [{"role": "user", "content": f"{name} {number}"} for number in range(3)]}
 
-        memory.import_conversations(jsonl(tmp_path / "chats.jsonl", chat("first"), chat("other")))
+        memory.transfer.import_conversations(jsonl(tmp_path / "chats.jsonl", chat("first"), chat("other")))
 
         assert [one.summary for one in memory.timeline(start="1990")] == [
             f"{name} {number}" for name in ("first", "other") for number in range(3)
@@ -173,34 +174,34 @@ class TestFormats:
 
     def test_its_own_id_finds_the_session(self, memory: Memorist, tmp_path: Path) -> None:
         own = "6f1c2d3e-1111-4222-8333-444455556666"
-        memory.import_conversations(jsonl(tmp_path / "a.jsonl", code_line("u-1", "Hello there", None, own)))
+        memory.transfer.import_conversations(jsonl(tmp_path / "a.jsonl", code_line("u-1", "Hello there", None, own)))
 
-        assert memory.session(own).id == f"claude-code:{own}"
+        assert memory.sessions.get(own).id == f"claude-code:{own}"
 
     @pytest.mark.parametrize("length", [100, 117, 128, 4000])
     def test_an_id_of_any_length_will_do(self, memory: Memorist, tmp_path: Path, length: int) -> None:
         file = jsonl(tmp_path / "a.jsonl", {"session": "x" * length, "role": "user", "content": "Hello"})
 
-        assert memory.import_conversations(file).sessions == 1
-        assert memory.import_conversations(file).known == 1
+        assert memory.transfer.import_conversations(file).sessions == 1
+        assert memory.transfer.import_conversations(file).known == 1
 
     def test_a_format_can_be_named_and_a_wrong_one_is_refused(self, memory: Memorist) -> None:
-        assert memory.import_conversations(DATA / "claude.json", format="claude").added == 5
+        assert memory.transfer.import_conversations(DATA / "claude.json", format="claude").added == 5
         with pytest.raises(InvalidInput, match="format"):
-            memory.import_conversations(DATA / "claude.json", format="nonsense")
+            memory.transfer.import_conversations(DATA / "claude.json", format="nonsense")
         with pytest.raises(InvalidInput, match="expected the format 'chatgpt'"):
-            memory.import_conversations(DATA / "claude.json", format="chatgpt")
+            memory.transfer.import_conversations(DATA / "claude.json", format="chatgpt")
 
     def test_the_given_project_counts_more_than_its_own(self, memory: Memorist) -> None:
-        memory.import_conversations(DATA / "claude.json", project="kitchen")
+        memory.transfer.import_conversations(DATA / "claude.json", project="kitchen")
 
-        assert {one.project for one in memory.list()} == {one.project for one in memory.sessions()} == {"kitchen"}
+        assert {one.project for one in memory.list()} == {one.project for one in memory.sessions.list()} == {"kitchen"}
 
     def test_tools_are_left_out_unless_asked_for_and_may_be_asked_for_later(self, memory: Memorist) -> None:
-        memory.import_conversations(DATA / "claude-code.jsonl")
+        memory.transfer.import_conversations(DATA / "claude-code.jsonl")
         spoken = said(memory, "claude-code:s-1111")
 
-        report = memory.import_conversations(DATA / "claude-code.jsonl", tools=True)
+        report = memory.transfer.import_conversations(DATA / "claude-code.jsonl", tools=True)
 
         assert report.known == 7
         assert report.added > 0
@@ -209,7 +210,7 @@ class TestFormats:
         assert {"Read", "agent"} & {one.metadata.get("tool") for one in with_tools}
 
     def test_they_are_found_by_word_and_by_meaning(self, hashed: Memorist) -> None:
-        hashed.import_conversations(DATA / "claude.json")
+        hashed.transfer.import_conversations(DATA / "claude.json")
 
         (best, *_) = hashed.search("twelve hours fridge")
         assert set(best.match) == {"keyword", "vector"}
@@ -227,7 +228,7 @@ class TestOrder:
         times = [None, nine, nine, None, "2026-03-02T08:00:00Z", "2026-03-02T09:00:01Z", None]
         lines = [code_line(f"u-{number}", f"turn {number}", at) for number, at in enumerate(times)]
 
-        memory.import_conversations(jsonl(tmp_path / "a.jsonl", *lines))
+        memory.transfer.import_conversations(jsonl(tmp_path / "a.jsonl", *lines))
 
         expected = [f"turn {number}" for number in range(len(times))]
         assert said(memory, "claude-code:s-1") == expected
@@ -242,11 +243,11 @@ class TestOrder:
     ) -> None:
         lines = [code_line("u-1", "one", at), code_line("u-2", "two", at), code_line("u-3", "three", None)]
 
-        assert memory.import_conversations(jsonl(tmp_path / "a.jsonl", *lines)).added == 3
+        assert memory.transfer.import_conversations(jsonl(tmp_path / "a.jsonl", *lines)).added == 3
         assert said(memory, "claude-code:s-1") == ["one", "two", "three"]
 
     def test_the_past_can_be_asked(self, memory: Memorist) -> None:
-        memory.import_conversations(DATA / "claude-code.jsonl")
+        memory.transfer.import_conversations(DATA / "claude-code.jsonl")
 
         then = memory.list(session="claude-code:s-1111", as_of="2026-03-02T09:01:00Z")
         assert texts(then)[0] == "MAX_TRIES is 2, and the tests pin it."
@@ -260,7 +261,7 @@ class TestTheSameWords:
         words = ["Drop the table?", "yes", "And the index?", "yes", "Thanks", "yes"]
         for session in ("s-1", "s-2"):
             lines = [code_line(f"u-{number}", text, None, session) for number, text in enumerate(words)]
-            memory.import_conversations(jsonl(tmp_path / f"{session}.jsonl", *lines))
+            memory.transfer.import_conversations(jsonl(tmp_path / f"{session}.jsonl", *lines))
 
         assert said(memory, "claude-code:s-1") == said(memory, "claude-code:s-2") == words
         assert {one.salience for one in memory.list()} == {0.5}
@@ -273,15 +274,15 @@ class TestTheSameWords:
         file.write_text(json.dumps([{"role": "user", "content": text} for text in words]))
 
         for _ in range(2):
-            memory.import_conversations(file)
+            memory.transfer.import_conversations(file)
 
-        assert said(memory, memory.sessions()[0].id) == words
+        assert said(memory, memory.sessions.list()[0].id) == words
 
     def test_a_note_is_not_taken_for_a_turn_nor_a_turn_for_a_note(self, memory: Memorist, tmp_path: Path) -> None:
         before = memory.add("Retries are capped at 5", project="api")
         file = jsonl(tmp_path / "a.jsonl", code_line("u-1", "Retries are capped at 5", None))
 
-        memory.import_conversations(file)
+        memory.transfer.import_conversations(file)
         again = memory.add("Retries are capped at 5", project="api")
 
         assert again.id == before.id
@@ -290,15 +291,15 @@ class TestTheSameWords:
 
     def test_turns_are_no_duplicates_of_each_other(self, memory: Memorist, tmp_path: Path) -> None:
         lines = [code_line(f"u-{number}", "please go on with the next one", None) for number in range(3)]
-        memory.import_conversations(jsonl(tmp_path / "a.jsonl", *lines))
+        memory.transfer.import_conversations(jsonl(tmp_path / "a.jsonl", *lines))
         notes = [memory.add(f"the payment client gives up after two tries{end}") for end in ("", "!")]
 
-        assert [set(ids(group)) for group in memory.duplicates()] == [set(ids(notes))]
+        assert [set(ids(group)) for group in memory.review.duplicates()] == [set(ids(notes))]
 
     def test_two_turns_with_the_same_words_can_both_be_changed_forgotten_and_restored(
         self, memory: Memorist, tmp_path: Path
     ) -> None:
-        memory.import_conversations(
+        memory.transfer.import_conversations(
             jsonl(tmp_path / "a.jsonl", code_line("u-1", "yes", None), code_line("u-2", "yes", None))
         )
         both = ids(memory.list())
@@ -311,7 +312,7 @@ class TestTheSameWords:
             memory.restore(id)
 
         assert texts(memory.list(tags=["short"])) == ["yes, please"] * 2
-        assert memory.duplicates() == []
+        assert memory.review.duplicates() == []
 
 
 class TestAgain:
@@ -319,10 +320,10 @@ class TestAgain:
     @pytest.mark.parametrize("tools", [False, True])
     def test_a_second_import_writes_nothing(self, path: Path, name: str, tools: bool) -> None:
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
-            first = memory.import_conversations(DATA / name, tools=tools)
+            first = memory.transfer.import_conversations(DATA / name, tools=tools)
             before = everything(path)
 
-            second = memory.import_conversations(DATA / name, tools=tools)
+            second = memory.transfer.import_conversations(DATA / name, tools=tools)
 
             assert first.added > 0
             assert (second.added, second.known, second.sessions) == (0, first.added, 0)
@@ -332,11 +333,11 @@ class TestAgain:
         self, path: Path, memory: Memorist, tmp_path: Path
     ) -> None:
         file = Path(shutil.copy(DATA / "openai.json", tmp_path))
-        memory.import_conversations(file)
+        memory.transfer.import_conversations(file)
         before = everything(path)
 
         os.utime(moved := file.rename(tmp_path / "moved.json"), (2_000_000_000, 2_000_000_000))
-        memory.import_conversations(moved, project="elsewhere")
+        memory.transfer.import_conversations(moved, project="elsewhere")
 
         assert everything(path) == before
 
@@ -344,14 +345,14 @@ class TestAgain:
         file = jsonl(
             tmp_path / "a.jsonl", *(code_line(f"u-{n}", f"turn {n}", f"2026-03-02T09:0{n}:00Z") for n in (1, 2))
         )
-        memory.import_conversations(file)
+        memory.transfer.import_conversations(file)
         first = ids(memory.list())
 
         jsonl(file, code_line("u-3", "turn 3", "2026-03-02T09:03:00Z"))
         jsonl(file, {"type": "summary", "summary": "Three turns", "leafUuid": "u-3"})
-        report = memory.import_conversations(file)
+        report = memory.transfer.import_conversations(file)
 
-        session = memory.session("claude-code:s-1")
+        session = memory.sessions.get("claude-code:s-1")
         assert (report.added, report.known, report.sessions) == (1, 2, 0)
         assert said(memory, session.id) == ["turn 1", "turn 2", "turn 3"]
         assert ids(memory.list())[1:] == first
@@ -365,40 +366,43 @@ class TestAgain:
         ]
         for length, added in ((3, 3), (6, 3)):
             file.write_text(json.dumps(messages[:length]))
-            assert memory.import_conversations(file).added == added
+            assert memory.transfer.import_conversations(file).added == added
 
-        (session,) = memory.sessions()
+        (session,) = memory.sessions.list()
         assert said(memory, session.id) == words
 
     def test_a_summary_of_ones_own_stays(self, memory: Memorist) -> None:
-        memory.import_conversations(DATA / "claude.json")
-        memory.summarise_session("claude:k-aaaa", "About bread")
+        memory.transfer.import_conversations(DATA / "claude.json")
+        memory.sessions.summarise("claude:k-aaaa", "About bread")
 
-        memory.import_conversations(DATA / "claude.json")
+        memory.transfer.import_conversations(DATA / "claude.json")
 
-        assert memory.session("claude:k-aaaa").summary == "About bread"
+        assert memory.sessions.get("claude:k-aaaa").summary == "About bread"
 
     def test_what_was_forgotten_or_changed_stays_so(self, memory: Memorist) -> None:
-        memory.import_conversations(DATA / "claude.json")
+        memory.transfer.import_conversations(DATA / "claude.json")
         forgotten, changed = memory.search("fridge")[0].memory, memory.search("crumb")[0].memory
         memory.forget(forgotten.id)
         memory.update(changed.id, content="Lovely crumb.")
 
-        assert memory.import_conversations(DATA / "claude.json").known == 5
+        assert memory.transfer.import_conversations(DATA / "claude.json").known == 5
 
         assert memory.get(changed.id).content == "Lovely crumb."
         assert not memory.search("fridge")
         assert ids(memory.list(deleted=True)) == [forgotten.id]
 
     def test_a_session_that_is_open_is_not_ended(self, memory: Memorist, tmp_path: Path) -> None:
-        memory.start_session("api", id="claude-code:s-1")
-        memory.import_conversations(jsonl(tmp_path / "a.jsonl", code_line("u-1", "Hello", "2026-03-02T09:00:00Z")))
+        memory.sessions.start("api", id="claude-code:s-1")
+        memory.transfer.import_conversations(
+            jsonl(tmp_path / "a.jsonl", code_line("u-1", "Hello", "2026-03-02T09:00:00Z"))
+        )
 
-        session = memory.session("claude-code:s-1")
+        session = memory.sessions.get("claude-code:s-1")
         assert session.ended_at is None
         assert session.started_at == datetime(2026, 3, 2, 9, tzinfo=UTC)
         assert memory.add("Still here", session=session.id)
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_a_resumed_session_that_repeats_another_doubles_nothing(self, memory: Memorist, tmp_path: Path) -> None:
         uuids = [f"{number:08d}-1111-4222-8333-444455556666" for number in range(3)]
         earlier = [code_line(uuid, f"turn {at}", f"2026-03-02T09:0{at}:00Z") for at, uuid in enumerate(uuids[:2])]
@@ -407,7 +411,7 @@ class TestAgain:
         jsonl(tmp_path / "a.jsonl", *resumed, code_line(uuids[2], "turn 2", "2026-03-02T10:00:00Z", "s-2"))
         os.utime(tmp_path / "z.jsonl", (1_700_000_000, 1_700_000_000))
 
-        report = memory.import_conversations(tmp_path)
+        report = memory.transfer.import_conversations(tmp_path)
 
         assert (report.added, report.known, report.sessions) == (3, 2, 2)
         assert said(memory, "claude-code:s-1") == ["turn 0", "turn 1"]
@@ -420,8 +424,8 @@ class TestAgain:
     def test_two_namespaces_know_nothing_of_each_other(self, path: Path) -> None:
         for namespace in ("anna", "ben"):
             with memorist.open(path, embedder="none", namespace=namespace) as memory:
-                assert memory.import_conversations(DATA / "claude.json").added == 5
-                assert len(memory.sessions()) == 2
+                assert memory.transfer.import_conversations(DATA / "claude.json").added == 5
+                assert len(memory.sessions.list()) == 2
 
 
 IMPORTER = """
@@ -437,7 +441,7 @@ IMPORTER = """
         print(done, flush=True)
 
     with memorist.open(sys.argv[1], embedder=Slow()) as memory:
-        memory.import_conversations(sys.argv[2], progress=show)
+        memory.transfer.import_conversations(sys.argv[2], progress=show)
     print("done", flush=True)
 """
 
@@ -466,10 +470,10 @@ def test_an_import_that_was_killed_can_be_run_again(path: Path, tmp_path: Path, 
         kept = memory.stats().memories
         assert after * BATCH <= kept <= len(expected) * BATCH * 4
 
-        report = memory.import_conversations(folder)
+        report = memory.transfer.import_conversations(folder)
 
         assert (report.added, report.known) == (8 * BATCH - kept, kept)
-        assert {session.id: said(memory, session.id) for session in memory.sessions()} == expected
+        assert {session.id: said(memory, session.id) for session in memory.sessions.list()} == expected
         memory.reembed()
         assert memory.stats().pending == 0
         assert memory.check().problems == ()
@@ -500,7 +504,7 @@ class TestSecrets:
     def test_they_are_redacted_by_default_and_reported_by_kind_and_place(
         self, memory: Memorist, path: Path, file: Path
     ) -> None:
-        report = memory.import_conversations(file)
+        report = memory.transfer.import_conversations(file)
 
         first, second, third = reversed(memory.list())
         assert first.content == "first\nuse [redacted:github-token] for it"
@@ -508,8 +512,8 @@ class TestSecrets:
         assert "redacted" not in second.metadata
         assert third.content == "the same [redacted:github-token]: fine"
         assert report.redacted == {"github-token": 2}
-        assert memory.sessions()[0].summary == "About [redacted:github-token]"
-        assert memory.import_conversations(file).redacted == {}
+        assert memory.sessions.list()[0].summary == "About [redacted:github-token]"
+        assert memory.transfer.import_conversations(file).redacted == {}
         kept = path.parent / "kept"
         kept.mkdir()
         for each in path.parent.glob("memory.db*"):
@@ -517,31 +521,33 @@ class TestSecrets:
         check_nothing_is_left(kept, {"the token": [TOKEN.encode(), TOKEN[4:20].encode()]})
 
     def test_unless_told_otherwise(self, memory: Memorist, file: Path) -> None:
-        report = memory.import_conversations(file, redact=False)
+        report = memory.transfer.import_conversations(file, redact=False)
 
         assert report.redacted == {}
         assert TOKEN in memory.list()[-1].content
-        assert memory.import_conversations(file).added == 0
+        assert memory.transfer.import_conversations(file).added == 0
 
+    @pytest.mark.local_only("a server refuses it in other words")
     def test_what_is_allowed_stays(self, memory: Memorist, file: Path) -> None:
-        assert memory.import_conversations(file, allow=["/^ghp_aB3/"]).redacted == {}
+        assert memory.transfer.import_conversations(file, allow=["/^ghp_aB3/"]).redacted == {}
         assert TOKEN in memory.list()[-1].content
         with pytest.raises(InvalidInput, match="regular expression"):
-            memory.import_conversations(file, allow=["/(/"])
+            memory.transfer.import_conversations(file, allow=["/(/"])
 
     def test_what_the_memory_allows_stays_too(self, path: Path, file: Path) -> None:
         with memorist.open(path, embedder="none", redact_allow=[TOKEN]) as memory:
-            assert memory.import_conversations(file).redacted == {}
+            assert memory.transfer.import_conversations(file).redacted == {}
 
     def test_turns_without_ids_are_the_same_redacted_or_not(self, memory: Memorist, tmp_path: Path) -> None:
         file = jsonl(tmp_path / "a.jsonl", {"session": "s", "role": "user", "content": f"use {TOKEN}"})
-        memory.import_conversations(file)
+        memory.transfer.import_conversations(file)
 
-        assert memory.import_conversations(file, redact=False).added == 0
-        assert memory.import_conversations(file, allow=[TOKEN]).added == 0
+        assert memory.transfer.import_conversations(file, redact=False).added == 0
+        assert memory.transfer.import_conversations(file, allow=[TOKEN]).added == 0
 
 
 class TestFolders:
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_every_file_of_a_folder_and_of_those_in_it(self, memory: Memorist, tmp_path: Path) -> None:
         shutil.copytree(DATA, tmp_path / "all" / "below")
         (tmp_path / "all" / "notes.txt").write_text("not looked at")
@@ -549,62 +555,68 @@ class TestFolders:
         (tmp_path / "all" / "package.json").write_text('{"name": "x"}')
         jsonl(tmp_path / "all" / "more.jsonl", code_line("u-1", "One more", None))
 
-        report = memory.import_conversations(str(tmp_path / "all"))
+        report = memory.transfer.import_conversations(str(tmp_path / "all"))
 
         assert report.added == memory.stats().memories == 31
-        assert report.sessions == len(memory.sessions()) == 12
+        assert report.sessions == len(memory.sessions.list()) == 12
         assert report.format == "chatgpt, claude, claude-code, jsonl, openai"
         assert [Path(place).name for place, _ in report.skipped] == ["package.json"]
         assert "holds no conversation" in report.skipped[0][1]
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_an_export_of_memorist_is_no_conversation(self, memory: Memorist, tmp_path: Path) -> None:
         memory.add("Retries are capped at 5")
-        memory.export(file := tmp_path / "export.jsonl")
+        memory.transfer.export(file := tmp_path / "export.jsonl")
         jsonl(tmp_path / "said.jsonl", code_line("u-1", "One more", None))
 
-        report = memory.import_conversations(tmp_path)
+        report = memory.transfer.import_conversations(tmp_path)
 
         assert (report.added, [place for place, _ in report.skipped]) == (1, [str(file)])
         with pytest.raises(InvalidInput, match="export of Memorist"):
-            memory.import_conversations(file)
+            memory.transfer.import_conversations(file)
 
     @pytest.mark.parametrize("given", ["", " ", None, 3, "a\0b", ["a"]])
     def test_what_is_no_path_is_refused(self, memory: Memorist, given: Any) -> None:
         with pytest.raises(InvalidInput, match="path"):
-            memory.import_conversations(given)
+            memory.transfer.import_conversations(given)
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_a_home_folder_that_nobody_has_is_no_file(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match="no such file"):
-            memory.import_conversations("~nobody-has-this-name/a.jsonl")
+            memory.transfer.import_conversations("~nobody-has-this-name/a.jsonl")
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_a_folder_without_any_is_refused(self, memory: Memorist, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="no file with conversations"):
-            memory.import_conversations(tmp_path)
+            memory.transfer.import_conversations(tmp_path)
         (tmp_path / "package.json").write_text('{"name": "x"}')
         with pytest.raises(InvalidInput, match="Claude Code"):
-            memory.import_conversations(tmp_path)
+            memory.transfer.import_conversations(tmp_path)
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_progress_counts_turns(self, memory: Memorist, tmp_path: Path) -> None:
         lines = [code_line(f"u-{number}", f"turn {number}", None) for number in range(BATCH + 10)]
         steps: list[int] = []
 
         for _ in range(2):
-            memory.import_conversations(jsonl(tmp_path / "a.jsonl", *lines), progress=steps.append)
+            memory.transfer.import_conversations(jsonl(tmp_path / "a.jsonl", *lines), progress=steps.append)
 
         assert steps == [BATCH, BATCH + 10] * 2
 
 
 class TestWhatCannotBeRead:
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_bad_lines_are_reported_by_place_and_the_rest_is_imported(self, memory: Memorist, tmp_path: Path) -> None:
         file = jsonl(tmp_path / "a.jsonl", code_line("u-1", "before", None), '{"type": "user", "sess', "[1, 2]")
         jsonl(file, code_line("u-2", "after", None), {"type": "user", "sessionId": "s-1", "uuid": "u-3"})
 
-        report = memory.import_conversations(file)
+        report = memory.transfer.import_conversations(file)
 
         assert said(memory, "claude-code:s-1") == ["before", "after"]
         assert [place for place, _ in report.skipped] == [f"{file}:2", f"{file}:3", f"{file}:5"]
         assert "not JSON" in report.skipped[0][1]
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_a_turn_that_is_too_long_is_reported_and_the_others_are_imported(
         self, memory: Memorist, tmp_path: Path
     ) -> None:
@@ -614,7 +626,7 @@ class TestWhatCannotBeRead:
             code_line("u-3", "after", None),
         ]
 
-        report = memory.import_conversations(jsonl(tmp_path / "a.jsonl", *lines))
+        report = memory.transfer.import_conversations(jsonl(tmp_path / "a.jsonl", *lines))
 
         assert said(memory, "claude-code:s-1") == ["before", "after"]
         assert [place for place, _ in report.skipped] == [str(tmp_path / "a.jsonl")]
@@ -629,8 +641,8 @@ class TestWhatCannotBeRead:
         (file := tmp_path / "a.jsonl").write_text(content)
 
         with pytest.raises(InvalidInput, match="Claude Code"):
-            memory.import_conversations(file)
-        assert memory.sessions() == []
+            memory.transfer.import_conversations(file)
+        assert list(memory.sessions.list()) == []
 
     def test_a_file_of_a_known_format_without_a_single_turn_to_read_is_refused_too(
         self, memory: Memorist, tmp_path: Path
@@ -638,19 +650,21 @@ class TestWhatCannotBeRead:
         file = jsonl(tmp_path / "a.jsonl", {"type": "user", "sessionId": "s-1", "uuid": "u-3", "message": "?"})
 
         with pytest.raises(InvalidInput, match="could be read"):
-            memory.import_conversations(file)
+            memory.transfer.import_conversations(file)
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_a_missing_file_is_refused(self, memory: Memorist, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="no such file"):
-            memory.import_conversations(tmp_path / "none.jsonl")
+            memory.transfer.import_conversations(tmp_path / "none.jsonl")
 
+    @pytest.mark.local_only("a server refuses it in other words")
     @pytest.mark.parametrize("wrong", [{"tools": 1}, {"redact": "yes"}, {"allow": 5}, {"project": ""}])
     def test_arguments_are_checked(self, memory: Memorist, wrong: dict[str, Any]) -> None:
         with pytest.raises(InvalidInput):
-            memory.import_conversations(DATA / "claude.json", **wrong)
+            memory.transfer.import_conversations(DATA / "claude.json", **wrong)
 
     def test_the_report_is_one(self, memory: Memorist) -> None:
-        assert memory.import_conversations(DATA / "claude.json") == ImportReport("claude", added=5, sessions=2)
+        assert memory.transfer.import_conversations(DATA / "claude.json") == ImportReport("claude", added=5, sessions=2)
 
 
 def test_a_turn_that_is_too_long_is_refused_before_it_is_read_for_secrets(memory: Memorist, tmp_path: Path) -> None:
@@ -658,7 +672,7 @@ def test_a_turn_that_is_too_long_is_refused_before_it_is_read_for_secrets(memory
     (tmp_path / "chat.json").write_text(json.dumps([long, short]))
     started = time.process_time()
 
-    report = memory.import_conversations(tmp_path / "chat.json")
+    report = memory.transfer.import_conversations(tmp_path / "chat.json")
 
     assert time.process_time() - started < 10  # of this process: what others take does not count
     ((_, reason),) = report.skipped
@@ -669,10 +683,10 @@ def test_a_turn_that_is_too_long_is_refused_before_it_is_read_for_secrets(memory
 
 class TestWhileItGoesOn:
     def test_a_session_begins_with_the_first_turn_and_reaches_to_the_last(self, memory: Memorist) -> None:
-        first = memory.add_turn("user", "Why two tries?\nReally?", conversation="retries", project="api")
-        last = memory.add_turn("assistant", "MAX_TRIES is 2.", conversation="retries", project="api")
+        first = memory.sessions.add_turn("user", "Why two tries?\nReally?", conversation="retries", project="api")
+        last = memory.sessions.add_turn("assistant", "MAX_TRIES is 2.", conversation="retries", project="api")
 
-        session = memory.session("chat:retries")
+        session = memory.sessions.get("chat:retries")
         assert (session.project, session.summary, session.memories) == ("api", "Why two tries? Really?", 2)
         assert (session.started_at, session.ended_at) == (first.created_at, last.created_at)
         assert said(memory, "chat:retries") == ["Why two tries?\nReally?", "MAX_TRIES is 2."]
@@ -683,22 +697,22 @@ class TestWhileItGoesOn:
 
     def test_the_same_words_are_another_turn_and_the_same_id_is_not(self, memory: Memorist) -> None:
         for _ in range(2):
-            memory.add_turn("user", "yes", conversation="c")
-        once = [memory.add_turn("user", "no", conversation="c", id="turn-0001") for _ in range(2)]
+            memory.sessions.add_turn("user", "yes", conversation="c")
+        once = [memory.sessions.add_turn("user", "no", conversation="c", id="turn-0001") for _ in range(2)]
 
         assert said(memory, "chat:c") == ["yes", "yes", "no"]
         assert once[0].id == once[1].id
 
     def test_secrets_are_replaced_unless_told(self, memory: Memorist) -> None:
-        guarded = memory.add_turn("user", f"use {TOKEN}", conversation="c")
-        free = memory.add_turn("user", f"use {TOKEN}", conversation="c", redact=False)
-        allowed = memory.add_turn("user", f"use {TOKEN}", conversation="c", allow=["ghp_"])
+        guarded = memory.sessions.add_turn("user", f"use {TOKEN}", conversation="c")
+        free = memory.sessions.add_turn("user", f"use {TOKEN}", conversation="c", redact=False)
+        allowed = memory.sessions.add_turn("user", f"use {TOKEN}", conversation="c", allow=["ghp_"])
 
         assert TOKEN not in guarded.content
         assert guarded.metadata["redacted"][0]["kind"]
         assert "redacted" not in free.metadata
         assert free.content == allowed.content == f"use {TOKEN}"
-        assert TOKEN not in (memory.session("chat:c").summary or "")
+        assert TOKEN not in (memory.sessions.get("chat:c").summary or "")
 
     @pytest.mark.parametrize(
         "wrong",
@@ -706,11 +720,11 @@ class TestWhileItGoesOn:
     )
     def test_what_cannot_be_a_turn(self, memory: Memorist, wrong: dict[str, Any]) -> None:
         with pytest.raises(InvalidInput):
-            memory.add_turn(**{"role": "user", "text": "hello", "conversation": "c"} | wrong)
-        assert memory.sessions() == []
+            memory.sessions.add_turn(**{"role": "user", "text": "hello", "conversation": "c"} | wrong)
+        assert list(memory.sessions.list()) == []
 
     def test_it_is_found_by_its_meaning_at_once(self, hashed: Memorist) -> None:
-        turn = hashed.add_turn("user", "the badger digs", conversation="c")
+        turn = hashed.sessions.add_turn("user", "the badger digs", conversation="c")
 
         (hit,) = hashed.search("badger digs")
         assert (hit.memory.id, hit.match) == (turn.id, ("keyword", "vector"))

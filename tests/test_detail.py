@@ -79,6 +79,7 @@ class TestDetail:
 
         assert read(memory, detail="snippet")[0].content == "the badger digs"
 
+    @pytest.mark.local_only("a server refuses it in other words")
     @readers
     @pytest.mark.parametrize("detail", ["everything", "", None, 5])
     def test_another_word_is_refused(self, memory: Memorist, read: Any, detail: Any) -> None:
@@ -96,15 +97,18 @@ class TestDetail:
         assert len(hit.snippet) < len(LONG)
 
     def test_every_detail_has_the_same_hits_and_scores(self, memory: Memorist, badger: Memory) -> None:
-        memory.add("another badger", near="off")
+        memory.add("another badger", on_near_duplicate="off")
 
         answers = [memory.search("badger digs", detail=detail) for detail in ("index", "snippet", "full")]
 
         assert len({tuple((hit.memory.id, hit.score, hit.snippet) for hit in answer) for answer in answers}) == 1
 
     def test_what_replaced_it_and_where_it_comes_from_is_told_in_every_detail(self, memory: Memorist) -> None:
-        memory.start_session(id="sess1")
-        old, new = memory.add("badger old", session="sess1", near="off"), memory.add("badger new", near="off")
+        memory.sessions.start(id="sess1")
+        old, new = (
+            memory.add("badger old", session="sess1", on_near_duplicate="off"),
+            memory.add("badger new", on_near_duplicate="off"),
+        )
         memory.supersede(old.id, new.id)
 
         for detail in ("index", "snippet", "full"):

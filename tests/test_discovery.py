@@ -42,47 +42,47 @@ def test_each_program_is_found_where_it_keeps_its_conversations(memory: Memorist
     write_vscode(home / ".config" / "Code" / "User", TALK)
     write_zed(home / ".local" / "share" / "zed", TALK)
 
-    found = memory.discover()
+    found = memory.transfer.discover()
 
     assert [source.program for source in found] == ["codex", "cursor", "opencode", "zed", "vscode"]
     assert [(source.total, source.new, source.skipped) for source in found] == [(1, 1, ())] * 5
     for source in found:
         for path in source.paths:
-            assert memory.import_(path, format=source.program).added == len(TALK)
-    assert [source.new for source in memory.discover()] == [0] * 5
+            assert memory.transfer.import_(path, format=source.program).added == len(TALK)
+    assert [source.new for source in memory.transfer.discover()] == [0] * 5
 
 
 def test_a_forgotten_turn_is_not_new_and_a_further_one_is(memory: Memorist, home: Path) -> None:
     write_codex(home / ".codex", TALK)
-    memory.import_(home / ".codex" / "sessions")
+    memory.transfer.import_(home / ".codex" / "sessions")
     memory.forget(next(iter(memory.list())).id)
-    assert [source.new for source in memory.discover(["codex"])] == [0]
+    assert [source.new for source in memory.transfer.discover(["codex"])] == [0]
 
     write_codex(home / ".codex", [*TALK, Said("user", "Thanks.")])
 
-    assert [source.new for source in memory.discover(["codex"])] == [1]
+    assert [source.new for source in memory.transfer.discover(["codex"])] == [1]
 
 
 def test_calls_of_tools_are_new_only_where_they_are_asked_for(memory: Memorist, home: Path) -> None:
     file = write_codex(home / ".codex", TALK)
-    memory.import_(file)
+    memory.transfer.import_(file)
     call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "ls", "arguments": "{}"}
     with file.open("a") as lines:
         lines.write(json.dumps({"timestamp": iso(9), "type": "response_item", "payload": call}) + "\n")
 
-    assert [source.new for source in memory.discover(["codex"])] == [0]
-    assert [source.new for source in memory.discover(["codex"], tools=True)] == [1]
+    assert [source.new for source in memory.transfer.discover(["codex"])] == [0]
+    assert [source.new for source in memory.transfer.discover(["codex"], tools=True)] == [1]
 
 
 def test_folders_without_conversations_are_not_listed(memory: Memorist, home: Path) -> None:
     (home / ".codex" / "sessions").mkdir(parents=True)
 
-    assert memory.discover() == []
+    assert memory.transfer.discover() == []
 
 
 def test_a_program_that_is_unknown_is_refused(memory: Memorist, home: Path) -> None:
     with pytest.raises(InvalidInput, match="emacs"):
-        memory.discover(["emacs"])
+        memory.transfer.discover(["emacs"])
 
 
 def test_every_format_of_a_program_is_looked_for() -> None:

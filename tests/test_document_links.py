@@ -58,9 +58,9 @@ def test_a_link_leads_to_the_file_it_names(
     write("deep/note.md", "# Note\n\nFar down.\n")
     write("deep/index.md", "# Deep\n\nAll of it.\n")
     (notes.parent / "outside.md").write_text("# Outside\n\nNot ours.\n", "utf-8")
-    memory.index(notes)
+    memory.documents.index(notes)
 
-    (found,) = memory.document(source).links
+    (found,) = memory.documents.find(source).links
 
     assert found.line == 3
     assert found.path == (str(notes / leads_to) if leads_to else None)
@@ -71,21 +71,21 @@ def test_a_file_knows_which_files_link_to_it(memory: Memorist, notes: Path, writ
     first = write("a.md", "See [[plan]], and again [[plan]].\n")
     second = write("deep/b.md", "See [it](../plan.md).\n")
     write("c.md", "See nothing.\n")
-    memory.index(notes)
+    memory.documents.index(notes)
 
-    assert memory.document(target).linked_from == (str(first), str(second))
+    assert memory.documents.find(target).linked_from == (str(first), str(second))
 
 
 def test_links_follow_a_changed_file(memory: Memorist, notes: Path, write: Write) -> None:
     target, source = write("plan.md", "# Plan\n\nWe plan.\n"), write("a.md", "See [[plan]].\n")
-    memory.index(notes)
+    memory.documents.index(notes)
     write("a.md", "See nothing any more, really nothing.\n")
-    memory.index(notes)
+    memory.documents.index(notes)
 
-    assert memory.document(source).links == ()
-    assert memory.document(target).linked_from == ()
+    assert memory.documents.find(source).links == ()
+    assert memory.documents.find(target).linked_from == ()
 
 
 def test_a_file_that_is_not_indexed_is_not_found(memory: Memorist, notes: Path) -> None:
     with pytest.raises(NotFound, match=r"other\.md is not indexed"):
-        memory.document(notes / "other.md")
+        memory.documents.find(notes / "other.md")

@@ -9,8 +9,7 @@ import pytest
 
 import memorist
 from memorist import Memorist, NotFound
-from memorist.engine.inspection import Inspection
-from memorist.records import Filter
+from memorist.arguments import Filter
 
 PAST, FUTURE = datetime.now(UTC) - timedelta(hours=1), datetime.now(UTC) + timedelta(days=1)
 READS: dict[str, Callable[[Memorist], Any]] = {
@@ -29,24 +28,31 @@ READS: dict[str, Callable[[Memorist], Any]] = {
     "briefing": lambda memory: "gone" in memory.briefing(),
     "related": lambda memory: [one.memory.id for one in memory.related("kept")],
     "links": lambda memory: memory.get("kept").related_count,
-    "duplicates": lambda memory: memory.duplicates(),
+    "duplicates": lambda memory: memory.review.duplicates(),
     "stats": lambda memory: (memory.stats().memories, memory.stats().pinned, memory.stats().facts),
-    "session": lambda memory: memory.session("a session").memories,
-    "growth": lambda memory: Inspection(memory).growth(PAST).days,
+    "session": lambda memory: memory.sessions.get("a session").memories,
+    "growth": lambda memory: memory.review.growth(since=PAST).days,
     "facts by age": lambda memory: [fact.text for fact in memory._resources.store.inspection.list_facts(None, 0, 10)],
-    "projects": lambda memory: Inspection(memory).list_projects("left"),
+    "projects": lambda memory: memory.review.projects("left"),
 }
 
 
 @pytest.fixture
 def half(hashed: Memorist) -> Memorist:
     """A memory that stays, and one that is linked with it and expires later."""
-    hashed.start_session("p", id="a session")
+    hashed.sessions.start("p", id="a session")
     for id in ("kept", "gone"):
-        hashed.add(f"a note of the {id}", id=id, project="p", session="a session", near="off", facts=[f"fact of {id}"])
+        hashed.add(
+            f"a note of the {id}",
+            id=id,
+            project="p",
+            session="a session",
+            on_near_duplicate="off",
+            facts=[f"fact of {id}"],
+        )
         hashed.pin(id)
     hashed.update("gone", kind="left")
-    hashed.relate("kept", "gone", "mentions")
+    hashed.links.add("kept", "gone", "mentions")
     return hashed
 
 
@@ -110,24 +116,25 @@ def test_its_id_and_its_text_are_free_again(memory: Memorist) -> None:
 def test_pages_stay_full(hashed: Memorist) -> None:
     hashed.add_many({"content": f"note {n}", "expires_at": PAST if n % 2 else FUTURE} for n in range(60))
     for number in range(30):
-        hashed.add(f"note again {number}", near="off")
+        hashed.add(f"note again {number}", on_near_duplicate="off")
         if number < 10:
-            expire(hashed, hashed.add(f"note {number} to go", near="off").id)
+            expire(hashed, hashed.add(f"note {number} to go", on_near_duplicate="off").id)
 
     for mode in ("keyword", "semantic", "hybrid"):
         assert len(hashed.search("note", limit=50, mode=mode)) == 50
 
 
+@pytest.mark.local_only("it reads a file of its own machine")
 def test_exports_keep_the_time(memory: Memorist, tmp_path: Path) -> None:
     memory.add("a note", id="k", expires_at=FUTURE)
     memory.update("k", expires_at=FUTURE + timedelta(days=1))
     memory.add("expired", id="x", expires_at=PAST)
-    memory.export(tmp_path / "all.jsonl")
-    memory.export(tmp_path / "notes", format="markdown")
+    memory.transfer.export(tmp_path / "all.jsonl")
+    memory.transfer.export(tmp_path / "notes", format="markdown")
 
     for source in ("all.jsonl", "notes"):
         with memorist.open(":memory:", embedder="none") as copy:
-            copy.import_(tmp_path / source)
+            copy.transfer.import_(tmp_path / source)
             assert [one.id for one in copy.list()] == ["k"]
             assert copy.get("k").expires_at == FUTURE + timedelta(days=1)
 
@@ -148,6 +155,7 @@ def test_a_later_end_is_no_new_version(memory: Memorist) -> None:
     assert [version.content for version in memory.history("k")] == ["A note"]
 
 
+@pytest.mark.local_only("it reads a file of its own machine")
 def test_a_purge_erases_all_that_has_expired(memory: Memorist) -> None:
     memory.add_many({"content": f"note {n}", "id": f"n{n}"} for n in range(250))
     for number in range(250):
@@ -161,9 +169,9 @@ def test_a_purge_erases_all_that_has_expired(memory: Memorist) -> None:
 def test_a_near_duplicate_that_has_expired_is_not_reported(memory: Memorist) -> None:
     text = "The staging server is called heron and stands in the cellar of the old house"
     memory.add_many({"content": f"note {number}", "expires_at": PAST} for number in range(150))
-    memory.add(text, expires_at=PAST, near="off")
+    memory.add(text, expires_at=PAST, on_near_duplicate="off")
 
-    assert memory.add(f"{text} now", near="report").near is None
+    assert memory.add(f"{text} now", on_near_duplicate="report").near is None
 
 
 def test_what_passes_a_filter_is_listed_anew_for_each_search_while_a_memory_may_expire(path: Path) -> None:

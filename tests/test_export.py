@@ -21,7 +21,7 @@ from memorist.validation import clean
 
 def exported(memory: Memorist, **options: Any) -> bytes:
     file = io.BytesIO()
-    memory.export(file, **options)
+    memory.transfer.export(file, **options)
     return file.getvalue()
 
 
@@ -35,61 +35,64 @@ def of_type(data: bytes, type: str) -> list[dict[str, Any]]:
 
 def full_life(memory: Memorist, folder: Path) -> dict[str, str]:
     """A memory in which everything there is has happened at least once."""
-    session = memory.start_session("api", id="first session", summary="Fixing retries").id
+    session = memory.sessions.start("api", id="first session", summary="Fixing retries").id
     old = memory.add(
         "Retries are capped at 5", project="api", tags=["decision", "日本"], title="Retries", summary="cap",
         kind="rule", source="ADR-016", metadata={"a": [1, 2.5, None, {"b": "c"}]}, facts=["the cap is 5"],
         session=session, created_at="2026-01-02",
     )  # fmt: skip
     new = memory.add("Retries are capped at 3", project="api", session=session, salience=0)
-    third = memory.add("Der Hafen heißt 8080\r\n\u2028 und\ttrotzdem \x1f", near="off")
+    third = memory.add("Der Hafen heißt 8080\r\n\u2028 und\ttrotzdem \x1f", on_near_duplicate="off")
     memory.update(new.id, content="Retries are capped at 4", session=session)
     memory.update(new.id, title="Cap", metadata={"x": "y"})
-    fact = memory.add_fact(new.id, "the cap is 4", kind="decision", confidence=0.9, subject="cap")
-    memory.reinforce_fact(fact.id)
+    fact = memory.facts.add(new.id, "the cap is 4", kind="decision", confidence=0.9, subject="cap")
+    memory.facts.reinforce(fact.id)
     memory.reinforce(new.id, session=session)
     memory.deemphasize(third.id)
     memory.pin(third.id)
     memory.supersede(old.id, new.id)
     memory.unsupersede(old.id)
     memory.supersede(old.id, new.id)
-    memory.relate(third.id, new.id, "about", confidence=0.25, said_by="anna")
-    memory.relate(third.id, new.id, "about")
-    memory.unrelate(third.id, new.id, "about")
+    memory.links.add(third.id, new.id, "about", confidence=0.25, said_by="anna")
+    memory.links.add(third.id, new.id, "about")
+    memory.links.remove(third.id, new.id, "about")
     gone = memory.add("To be forgotten", project="api")
-    memory.feedback(gone.id, False, query="what is there to keep?")
+    memory.searches.add_feedback(gone.id, False, query="what is there to keep?")
     memory.forget(gone.id)
     memory.search("retries capped", record="reinforce", record_session=session)
-    memory.feedback(new.id, True)
+    memory.searches.add_feedback(new.id, True)
     memory.search("", record="log")
-    memory.set_lens("decisions", kind="rule", boosts={"tag": {"decision": 1.5}})
+    memory.lenses.set("decisions", kind="rule", boosts={"tag": {"decision": 1.5}})
     folder.mkdir(exist_ok=True)
     (folder / "guide.md").write_text(
         "---\ntitle: Guide\ntags: [a]\n---\n# Guide\n\nSee [more](more.md).\n\n## Sub\n\nText"
     )
     (folder / "more.md").write_text("# More\n\nThe harbour is called 8080.")
-    memory.index(folder, project="api")
-    memory.end_session(session)
+    memory.documents.index(folder, project="api")
+    memory.sessions.end(session)
+    memory.sessions.add_turn("user", "To be erased", conversation="erased")
+    memory.sessions.forget("chat:erased", hard=True)
     return {"old": old.id, "new": new.id, "third": third.id, "gone": gone.id}
 
 
+@pytest.mark.local_only("it needs the process of the memory, its files or its words")
 def test_an_export_imported_into_an_empty_database_and_exported_again_is_the_same_bytes(
     memory: Memorist, tmp_path: Path
 ) -> None:
     known = full_life(memory, tmp_path / "docs")
     middle = memory.history(known["new"])[0].replaced_at
-    memory.export(tmp_path / "all.jsonl")
+    memory.transfer.export(tmp_path / "all.jsonl")
     first = (tmp_path / "all.jsonl").read_bytes()
     types = {record.get("type") for record in records(first)}
-    assert types == {None, "session", "memory", "relation", "recall", "feedback", "lens", "document", "end"}
+    assert types == {None, "session", "memory", "relation", "recall", "feedback", "lens", "erased", "document", "end"}
 
     with memorist.open(tmp_path / "other.db", embedder="none") as other:
-        report = other.import_(tmp_path / "all.jsonl")
+        report = other.transfer.import_(tmp_path / "all.jsonl")
         assert (report.format, report.added, report.known, report.sessions) == ("memorist", 6, 0, 1)
         assert exported(other) == first
         assert other.check().problems == ()
 
-        again = other.import_(tmp_path / "all.jsonl")
+        again = other.transfer.import_(tmp_path / "all.jsonl")
         assert (again.added, again.known, again.sessions) == (0, 6, 0)
         assert exported(other) == first
 
@@ -100,13 +103,13 @@ def test_an_export_imported_into_an_empty_database_and_exported_again_is_the_sam
             for name in ("old", "new", "third"):
                 assert other.get(known[name], as_of=when) == memory.get(known[name], as_of=when)
         assert ids(other.search("retries")) == ids(memory.search("retries")) == [known["new"]]
-        assert other.recalls() == memory.recalls()
-        assert other.feedbacks() == memory.feedbacks()
-        assert other.lenses() == memory.lenses()
-        assert other.sessions() == memory.sessions()
-        assert [hit.path for hit in other.search_documents("harbour")] == [str(tmp_path / "docs" / "more.md")]
+        assert list(other.searches.list()) == list(memory.searches.list())
+        assert other.searches.list_feedback() == memory.searches.list_feedback()
+        assert other.lenses.list() == memory.lenses.list()
+        assert list(other.sessions.list()) == list(memory.sessions.list())
+        assert [hit.path for hit in other.documents.search("harbour")] == [str(tmp_path / "docs" / "more.md")]
         assert other.restore(known["gone"]).content == "To be forgotten"
-        assert other.index(tmp_path / "docs", project="api").unchanged == 2
+        assert other.documents.index(tmp_path / "docs", project="api").unchanged == 2
 
 
 def test_vectors_are_left_out_unless_asked_for_and_then_come_back_to_the_bit(
@@ -121,7 +124,7 @@ def test_vectors_are_left_out_unless_asked_for_and_then_come_back_to_the_bit(
     other = tmp_path / "other.db"
     embedder = HashingEmbedder()
     with memorist.open(other, embedder=embedder) as memory:
-        memory.import_(tmp_path / "all.jsonl")
+        memory.transfer.import_(tmp_path / "all.jsonl")
         assert exported(memory, vectors=True) == with_vectors
         assert memory.check().problems == ()
         assert memory.stats().pending == 0
@@ -137,23 +140,23 @@ def test_an_export_is_of_one_namespace_and_can_be_imported_into_another_of_the_s
 ) -> None:
     with memorist.open(path, namespace="anna", embedder="none") as anna:
         anna.add("Anna's", id="anna-note")
-        anna.export(tmp_path / "anna.jsonl")
+        anna.transfer.export(tmp_path / "anna.jsonl")
     with memorist.open(path, namespace="ben", embedder="none") as ben:
         ben.add("Ben's")
         assert b"Anna" not in exported(ben)
-        assert ben.import_(tmp_path / "anna.jsonl").added == 1
+        assert ben.transfer.import_(tmp_path / "anna.jsonl").added == 1
         ben.update("anna-note", content="Ben's by now")
     with memorist.open(path, namespace="anna", embedder="none") as anna:
         assert anna.get("anna-note").content == "Anna's"
 
 
 def test_the_export_of_an_empty_memory_is_its_frame(memory: Memorist, tmp_path: Path) -> None:
-    assert memory.export(tmp_path / "none.jsonl") == 0
+    assert memory.transfer.export(tmp_path / "none.jsonl") == 0
     assert [set(record) for record in records((tmp_path / "none.jsonl").read_bytes())] == [
         {"memorist", "namespace", "vectors"},
         {"type", "records"},
     ]
-    assert memory.import_(tmp_path / "none.jsonl").added == 0
+    assert memory.transfer.import_(tmp_path / "none.jsonl").added == 0
 
 
 def test_an_export_sees_one_moment_and_others_go_on_writing(path: Path, memory: Memorist) -> None:
@@ -167,7 +170,7 @@ def test_an_export_sees_one_moment_and_others_go_on_writing(path: Path, memory: 
             return super().write(data)
 
     file = Meddling()
-    assert memory.export(file) == 1000
+    assert memory.transfer.export(file) == 1000
     assert b"too late" not in file.getvalue()
     assert memory.stats().memories == 1010
 
@@ -176,7 +179,7 @@ def test_progress_is_told_and_the_count_is_that_of_all_records(memory: Memorist,
     memory.add_many(f"note {number}" for number in range(1234))
     told: list[int] = []
 
-    assert memory.export(tmp_path / "all.jsonl", progress=told.append) == 1234
+    assert memory.transfer.export(tmp_path / "all.jsonl", progress=told.append) == 1234
     assert told == sorted(told)
     assert told[-1] == 1234
 
@@ -187,40 +190,41 @@ def test_what_is_no_export_is_never_overwritten(memory: Memorist, path: Path, tm
     notes.write_text("dear diary")
     for target in (path, notes, tmp_path):
         with pytest.raises(InvalidInput, match=r"not a Memorist export|is a directory"):
-            memory.export(target)
+            memory.transfer.export(target)
     assert notes.read_text() == "dear diary"
     assert memory.search("safe")
 
-    memory.export(tmp_path / "all.jsonl")
+    memory.transfer.export(tmp_path / "all.jsonl")
     memory.add("more")
-    assert memory.export(tmp_path / "all.jsonl") == 2
+    assert memory.transfer.export(tmp_path / "all.jsonl") == 2
     assert [file.name for file in tmp_path.iterdir() if file.suffix == ".part"] == []
 
 
 def test_an_export_that_fails_leaves_what_was_there(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one")
-    memory.export(tmp_path / "all.jsonl")
+    memory.transfer.export(tmp_path / "all.jsonl")
     before = (tmp_path / "all.jsonl").read_bytes()
 
     def stop(done: int) -> None:
         raise RuntimeError("stopped")
 
     with pytest.raises(RuntimeError, match="stopped"):
-        memory.export(tmp_path / "all.jsonl", progress=stop)
+        memory.transfer.export(tmp_path / "all.jsonl", progress=stop)
 
     assert (tmp_path / "all.jsonl").read_bytes() == before
     assert not list(tmp_path.glob("*.part"))
 
 
+@pytest.mark.local_only("it reads a file of its own machine")
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda memory, folder: memory.export(folder / "x", format="xml"),
-        lambda memory, folder: memory.export(folder / "x", vectors=1),
-        lambda memory, folder: memory.export(folder / "x", format="markdown", vectors=True),
-        lambda memory, folder: memory.export(""),
-        lambda memory, folder: memory.export(None),
-        lambda memory, folder: memory.export(folder / "missing" / "x"),
+        lambda memory, folder: memory.transfer.export(folder / "x", format="xml"),
+        lambda memory, folder: memory.transfer.export(folder / "x", vectors=1),
+        lambda memory, folder: memory.transfer.export(folder / "x", format="markdown", vectors=True),
+        lambda memory, folder: memory.transfer.export(""),
+        lambda memory, folder: memory.transfer.export(None),
+        lambda memory, folder: memory.transfer.export(folder / "missing" / "x"),
     ],
 )
 def test_wrong_arguments_of_an_export_are_refused(
@@ -256,12 +260,14 @@ class Life:
     def __init__(self, memory: Memorist, folder: Path) -> None:
         self.memory, self.folder = memory, folder
         self.known, self.facts = [memory.add("the first of all").id], [""]
-        self.sessions = [memory.start_session().id]
+        self.sessions = [memory.sessions.start().id]
 
     def step(self, what: str, first: int, second: int, text: str, name: str | None) -> None:
         memory, one, other = self.memory, self.known[first % len(self.known)], self.known[second % len(self.known)]
         session = self.sessions[first % len(self.sessions)]
-        fields: dict[str, Any] = dict(project=name, title=name, tags=[text[:20]], metadata={text: name}, near="off")
+        fields: dict[str, Any] = dict(
+            project=name, title=name, tags=[text[:20]], metadata={text: name}, on_near_duplicate="off"
+        )
         acts: dict[str, Callable[[], object]] = {
             "add": lambda: self.known.append(memory.add(text, **fields).id),
             "update": lambda: memory.update(one, content=text, summary=name),
@@ -269,27 +275,27 @@ class Life:
             "restore": lambda: memory.restore(one),
             "supersede": lambda: memory.supersede(one, other),
             "unsupersede": lambda: memory.unsupersede(one),
-            "relate": lambda: memory.relate(one, other, name or "about", confidence=first / 50),
-            "unrelate": lambda: memory.unrelate(one, other, name or "about"),
-            "fact": lambda: self.facts.append(memory.add_fact(one, text, kind=name).id),
-            "reinforce_fact": lambda: memory.reinforce_fact(self.facts[second % len(self.facts)]),
+            "relate": lambda: memory.links.add(one, other, name or "about", confidence=first / 50),
+            "unrelate": lambda: memory.links.remove(one, other, name or "about"),
+            "fact": lambda: self.facts.append(memory.facts.add(one, text, kind=name).id),
+            "reinforce_fact": lambda: memory.facts.reinforce(self.facts[second % len(self.facts)]),
             "reinforce": lambda: memory.reinforce(one, first / 50, session=session),
             "deemphasize": lambda: memory.deemphasize(one),
             "pin": lambda: memory.pin(one),
             "unpin": lambda: memory.unpin(one),
             "search": lambda: memory.search(text, record="reinforce", record_session=session),
-            "session": lambda: self.sessions.append(memory.start_session(name, summary=text).id),
-            "end": lambda: memory.end_session(session, text),
+            "session": lambda: self.sessions.append(memory.sessions.start(name, summary=text).id),
+            "end": lambda: memory.sessions.end(session, text),
             "erase": lambda: memory.forget(one, hard=True),
             "index": lambda: self.index(f"{second}.md", f"# {first}\n\n{text}"),
-            "lens": lambda: memory.set_lens(name or "l", kind=text),
+            "lens": lambda: memory.lenses.set(name or "l", kind=text),
         }
         with suppress(MemoristError):
             acts[what]()
 
     def index(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)
-        self.memory.index(self.folder)
+        self.memory.documents.index(self.folder)
 
 
 @settings(max_examples=40)
@@ -303,25 +309,26 @@ def test_whatever_a_memory_has_lived_through_its_export_gives_the_same_bytes_aga
         for step in steps:
             life.step(*step)
         memory._resources.recorder.flush()
-        memory.export(folder / "all.jsonl", vectors=vectors)
+        memory.transfer.export(folder / "all.jsonl", vectors=vectors)
         first = (folder / "all.jsonl").read_bytes()
     with memorist.open(":memory:", embedder="none") as other:
-        other.import_(folder / "all.jsonl")
+        other.transfer.import_(folder / "all.jsonl")
         assert exported(other, vectors=vectors) == first
         assert other.check().problems == ()
-        other.import_(folder / "all.jsonl")
+        other.transfer.import_(folder / "all.jsonl")
         assert exported(other, vectors=vectors) == first
 
 
 # Markdown
 
 
+@pytest.mark.local_only("it needs the process of the memory, its files or its words")
 def test_a_folder_of_markdown_has_a_file_a_memory_with_its_text_byte_for_byte(memory: Memorist, tmp_path: Path) -> None:
     note = memory.add("First line\r\n\n---\nnot: front matter\n  last ", project="api", title="A: title # with marks")
     memory.add("no project", created_at="2026-02-03T04:05:06Z")
     memory.forget(memory.add("forgotten").id)
 
-    assert memory.export(tmp_path / "notes", format="markdown") == 2
+    assert memory.transfer.export(tmp_path / "notes", format="markdown") == 2
     files = sorted(file.relative_to(tmp_path / "notes").as_posix() for file in (tmp_path / "notes").rglob("*.md"))
     assert files[0].startswith("2026-02-03-no-project-")
     assert files[1].startswith("api/")
@@ -331,12 +338,13 @@ def test_a_folder_of_markdown_has_a_file_a_memory_with_its_text_byte_for_byte(me
     assert b'title: "A: title # with marks"' in data
 
 
+@pytest.mark.local_only("it reads a file of its own machine")
 def test_a_folder_of_markdown_gives_back_the_same_memories(memory: Memorist, tmp_path: Path) -> None:
     full_life(memory, tmp_path / "docs")
-    memory.export(tmp_path / "notes", format="markdown")
+    memory.transfer.export(tmp_path / "notes", format="markdown")
 
     with memorist.open(tmp_path / "other.db", embedder="none") as other:
-        report = other.import_(tmp_path / "notes")
+        report = other.transfer.import_(tmp_path / "notes")
         assert (report.format, report.added, report.known, report.skipped) == ("markdown", 3, 0, ())
         same = "content project sector tier kind tags salience source title summary metadata created_at pinned".split()
         for one in memory.list():
@@ -347,9 +355,9 @@ def test_a_folder_of_markdown_gives_back_the_same_memories(memory: Memorist, tmp
             ]
             assert there.valid_until == one.valid_until
         before = exported(other)
-        assert other.import_(tmp_path / "notes").added == 0
+        assert other.transfer.import_(tmp_path / "notes").added == 0
         assert exported(other) == before
-        other.export(tmp_path / "again", format="markdown")
+        other.transfer.export(tmp_path / "again", format="markdown")
         for file in (tmp_path / "notes").rglob("*.md"):
             assert (tmp_path / "again" / file.relative_to(tmp_path / "notes")).read_bytes() == file.read_bytes()
 
@@ -366,10 +374,18 @@ def test_any_text_survives_a_folder_of_markdown(
     folder = tmp_path_factory.mktemp("markdown")
     with memorist.open(":memory:", embedder="none") as memory:
         for text in texts:
-            memory.add(text, title=title, tags=[tag], metadata={tag: text}, project=title, facts=[text], near="off")
-        memory.export(folder / "notes", format="markdown")
+            memory.add(
+                text,
+                title=title,
+                tags=[tag],
+                metadata={tag: text},
+                project=title,
+                facts=[text],
+                on_near_duplicate="off",
+            )
+        memory.transfer.export(folder / "notes", format="markdown")
         with memorist.open(":memory:", embedder="none") as other:
-            report = other.import_(folder / "notes", redact=False)
+            report = other.transfer.import_(folder / "notes", redact=False)
             assert report.skipped == ()
             for one in memory.list():
                 there = other.get(one.id)
@@ -379,11 +395,12 @@ def test_any_text_survives_a_folder_of_markdown(
                 assert [fact.text for fact in there.facts] == [fact.text for fact in one.facts]
 
 
+@pytest.mark.local_only("it needs the process of the memory, its files or its words")
 def test_memories_whose_files_would_have_the_same_name_get_one_each(memory: Memorist, tmp_path: Path) -> None:
     for number in range(3):
         memory.add(f"text {number}", title="The same", id=f"the{'-' * number}same", created_at="2026-01-01T12:00Z")
 
-    assert memory.export(tmp_path / "notes", format="markdown") == 3
+    assert memory.transfer.export(tmp_path / "notes", format="markdown") == 3
     assert sorted(file.name for file in (tmp_path / "notes").iterdir()) == [
         "2026-01-01-the-same-the-same-2.md",
         "2026-01-01-the-same-the-same.md",
@@ -391,6 +408,7 @@ def test_memories_whose_files_would_have_the_same_name_get_one_each(memory: Memo
     ]
 
 
+@pytest.mark.local_only("it reads a file of its own machine")
 def test_a_folder_with_something_in_it_is_left_alone(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one")
     folder = tmp_path / "notes"
@@ -398,7 +416,7 @@ def test_a_folder_with_something_in_it_is_left_alone(memory: Memorist, tmp_path:
     (folder / "mine.md").write_text("mine")
 
     with pytest.raises(InvalidInput, match="not an empty folder"):
-        memory.export(folder, format="markdown")
+        memory.transfer.export(folder, format="markdown")
 
     assert [file.name for file in folder.iterdir()] == ["mine.md"]
 
@@ -406,6 +424,6 @@ def test_a_folder_with_something_in_it_is_left_alone(memory: Memorist, tmp_path:
 @pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX systems")
 def test_an_export_can_be_read_by_its_owner_alone(memory: Memorist, tmp_path: Path) -> None:
     memory.add("the ferry leaves at nine")
-    memory.export(tmp_path / "all.jsonl")
+    memory.transfer.export(tmp_path / "all.jsonl")
 
     assert (tmp_path / "all.jsonl").stat().st_mode & 0o777 == 0o600

@@ -169,7 +169,10 @@ class TestCounting:
             assert list(counts.values()) == sorted(counts.values(), reverse=True)
 
     def test_superseded_ones_are_counted_where_they_are_searched(self, memory: Memorist) -> None:
-        old, new = memory.add("badger old", kind="a", near="off"), memory.add("badger new", kind="b", near="off")
+        old, new = (
+            memory.add("badger old", kind="a", on_near_duplicate="off"),
+            memory.add("badger new", kind="b", on_near_duplicate="off"),
+        )
         memory.supersede(old.id, new.id)
 
         assert memory.search("badger", facets=["kind"]).facets == {"kind": {"b": 1}}
@@ -190,7 +193,7 @@ class TestGrammars:
     @pytest.fixture(autouse=True)
     def _animals(self, memory: Memorist) -> None:
         for number, text in enumerate(["badger otter", "badger weasel", "otter weasel", "badger", "badgering"]):
-            memory.add(text, kind=f"k{number}", near="off")
+            memory.add(text, kind=f"k{number}", on_near_duplicate="off")
 
     @pytest.mark.parametrize(
         ("grammar", "query"),
@@ -218,7 +221,7 @@ class TestGrammars:
 
     @pytest.mark.parametrize("profile", ["confidence", "notes", "salience"])
     def test_facets_alone_speak_the_grammar_of_the_profile(self, tmp_path: Any, profile: str) -> None:
-        with open_memory(tmp_path / "other.db", embedder="none", profile=profile, near="off") as memory:
+        with open_memory(tmp_path / "other.db", embedder="none", profile=profile, on_near_duplicate="off") as memory:
             for text in ("badger otter", "badger weasel", "badgering"):
                 memory.add(text, kind=text)
             for query in ("badger otter", "badger NOT otter", "badger", "nobody"):
@@ -234,7 +237,7 @@ class TestGrammars:
 
 class TestMeaning:
     def test_what_is_found_by_meaning_is_counted(self, tmp_path: Any) -> None:
-        with open_memory(tmp_path / "placed.db", embedder=PlacedEmbedder(), near="off") as memory:
+        with open_memory(tmp_path / "placed.db", embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
             memory.add("@0.9 otter", kind="near")
             memory.add("@0.1 badger", kind="word")
             memory.add("@0.2 weasel", kind="far")
@@ -244,7 +247,7 @@ class TestMeaning:
             assert results.facets == {"kind": {"near": 1, "word": 1}}
 
     def test_a_semantic_search_counts_what_is_near_only(self, tmp_path: Any) -> None:
-        with open_memory(tmp_path / "placed.db", embedder=PlacedEmbedder(), near="off") as memory:
+        with open_memory(tmp_path / "placed.db", embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
             memory.add("@0.9 otter", kind="near")
             memory.add("@0.1 badger", kind="word")
 
@@ -256,8 +259,8 @@ class TestMeaning:
 
 class TestThePast:
     def test_as_of_a_time_what_held_then_is_counted(self, memory: Memorist) -> None:
-        memory.add("badger old", kind="a", created_at=days_ago(30), near="off")
-        memory.add("badger new", kind="b", near="off")
+        memory.add("badger old", kind="a", created_at=days_ago(30), on_near_duplicate="off")
+        memory.add("badger new", kind="b", on_near_duplicate="off")
 
         assert memory.facets("badger", ["kind"], as_of=days_ago(10)) == {"kind": {"a": 1}}
         assert memory.facets(None, ["kind"], as_of=days_ago(10)) == {"kind": {"a": 1}}
@@ -274,6 +277,7 @@ class TestArguments:
 
         assert memory.search("badger").facets == {}
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_tags_is_as_good_as_tag_and_twice_as_good_as_once(self, memory: Memorist) -> None:
         memory.add("badger", tags=["a"])
 
@@ -289,6 +293,7 @@ class TestArguments:
     def test_in_an_empty_store_there_is_nothing_to_count(self, memory: Memorist) -> None:
         assert memory.facets("badger") == memory.facets() == {field: {} for field in FACETS}
 
+    @pytest.mark.local_only("a server refuses it in other words")
     def test_an_unknown_field_or_filter_is_refused(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match="facet 'colour' is unknown"):
             memory.facets(fields=["colour"])

@@ -58,7 +58,7 @@ class TestAdding:
         added = memory.add("Anna moved to Berlin")
         before = now()
 
-        fact = memory.add_fact(
+        fact = memory.facts.add(
             added.short_id,
             "Anna lives in Berlin",
             kind="location",
@@ -96,9 +96,9 @@ class TestAdding:
 
     def test_the_same_text_again_is_the_same_fact_with_the_new_confidence(self, memory: Memorist) -> None:
         added = memory.add("one")
-        first = memory.add_fact(added.id, "a fact", kind="state", confidence=0.4)
+        first = memory.facts.add(added.id, "a fact", kind="state", confidence=0.4)
 
-        second = memory.add_fact(added.id, "a fact", confidence=0.7)
+        second = memory.facts.add(added.id, "a fact", confidence=0.7)
 
         assert second.id == first.id
         assert (second.confidence, second.kind) == (0.7, "state")
@@ -111,6 +111,7 @@ class TestAdding:
 
         assert one.facts[0].id != other.facts[0].id
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     @pytest.mark.parametrize(
         ("fact", "complaint"),
         [
@@ -136,7 +137,7 @@ class TestAdding:
 
     def test_an_unknown_memory_is_not_found(self, memory: Memorist) -> None:
         with pytest.raises(NotFound):
-            memory.add_fact("nobody-has-this", "a fact")
+            memory.facts.add("nobody-has-this", "a fact")
 
 
 class TestFinding:
@@ -153,7 +154,7 @@ class TestFinding:
     def test_a_fact_in_unspaced_script_is_found(self, memory: Memorist) -> None:
         added = memory.add("how we ship", facts=["我们用脚本部署到生产环境"])
         later = memory.add("where we ship")
-        memory.add_fact(later.id, "サーバーは東京にある")
+        memory.facts.add(later.id, "サーバーは東京にある")
 
         assert ids(memory.search("部署")) == [added.id]
         assert ids(memory.search("东京")) == []
@@ -161,10 +162,10 @@ class TestFinding:
 
     def test_a_fact_added_later_is_found_and_a_removed_one_is_not(self, memory: Memorist) -> None:
         added = memory.add("she moved", facts=["Anna lives in Berlin"])
-        fact = memory.add_fact(added.id, "Anna likes oolong 烏龍")
+        fact = memory.facts.add(added.id, "Anna likes oolong 烏龍")
         assert ids(memory.search("oolong")) == ids(memory.search("烏龍")) == [added.id]
 
-        assert memory.remove_fact(fact.id[-8:]).text == "Anna likes oolong 烏龍"
+        assert memory.facts.remove(fact.id[-8:]).text == "Anna likes oolong 烏龍"
 
         assert ids(memory.search("oolong")) == ids(memory.search("烏龍")) == []
         assert ids(memory.search("Berlin")) == [added.id]
@@ -202,9 +203,9 @@ class TestFinding:
         assert hit.confidence == pytest.approx(0.8)
 
     def test_a_kind_of_fact_can_be_asked_for(self, memory: Memorist) -> None:
-        place = memory.add("badger one", facts=[{"text": "lives here", "kind": "location"}], near="off")
-        mood = memory.add("badger two", facts=[{"text": "is glad", "kind": "state"}], near="off")
-        memory.add("badger three", near="off")
+        place = memory.add("badger one", facts=[{"text": "lives here", "kind": "location"}], on_near_duplicate="off")
+        mood = memory.add("badger two", facts=[{"text": "is glad", "kind": "state"}], on_near_duplicate="off")
+        memory.add("badger three", on_near_duplicate="off")
 
         assert ids(memory.search("badger", fact_kind="location")) == [place.id]
         assert set(ids(memory.list(fact_kind=["location", "state"]))) == {place.id, mood.id}
@@ -220,7 +221,7 @@ class TestFinding:
     def test_a_fact_of_another_namespace_cannot_be_touched(self, memory: Memorist, path: Path) -> None:
         fact = memory.add("she moved", facts=["Anna lives in Berlin"]).facts[0]
         with memorist.open(path, embedder="none", namespace="other") as other:
-            for call in (other.remove_fact, other.reinforce_fact):
+            for call in (other.facts.remove, other.facts.reinforce):
                 with pytest.raises(NotFound, match="no fact has the id"):
                     call(fact.id)
 
@@ -231,7 +232,7 @@ class TestDecay:
     @pytest.mark.parametrize("days", [0, 1, 7, 69.3, 365])
     def test_a_rate_of_its_own(self, memory: Memorist, days: float) -> None:
         added = memory.add("badger")
-        fact = memory.add_fact(added.id, "badgers dig", confidence=0.9, decay_rate=0.01)
+        fact = memory.facts.add(added.id, "badgers dig", confidence=0.9, decay_rate=0.01)
         then = fact.reinforced_at + timedelta(days=days)
 
         expected = 0.9 * math.exp(-0.01 * days)
@@ -265,7 +266,7 @@ class TestDecay:
         self, memory: Memorist, preset: str, table: dict[str, float]
     ) -> None:
         for kind in table:
-            memory.add(f"badger of {kind}", facts=[{"text": "badgers dig", "kind": kind}], near="off")
+            memory.add(f"badger of {kind}", facts=[{"text": "badgers dig", "kind": kind}], on_near_duplicate="off")
         then = days_ahead(30)
 
         results = memory.search("badger", limit=20, fact_decay=preset, as_of=then)
@@ -273,6 +274,7 @@ class TestDecay:
         found = {hit.facts[0].kind: hit.confidence for hit in results}
         assert found == pytest.approx({kind: math.exp(-rate * 30) for kind, rate in table.items()}, rel=1e-4)
 
+    @pytest.mark.local_only("a server refuses it in other words")
     @pytest.mark.parametrize("kind", [None, "unheard-of"])
     def test_a_kind_nobody_listed_decays_like_kv(self, memory: Memorist, kind: str | None) -> None:
         added = memory.add("badger", facts=[{"text": "badgers dig", "kind": kind}])
@@ -335,7 +337,7 @@ class TestReinforcing:
         left = math.exp(-1)
         before = now()
 
-        fact = memory.reinforce_fact(added.facts[0].id, 0.2)
+        fact = memory.facts.reinforce(added.facts[0].id, 0.2)
 
         assert fact.confidence == pytest.approx(left + 0.2 * (1 - left), rel=1e-4)
         assert fact.effective == pytest.approx(fact.confidence, rel=1e-6)
@@ -346,7 +348,7 @@ class TestReinforcing:
     def test_what_is_left_decays_from_then_on(self, memory: Memorist, path: Path) -> None:
         added = memory.add("badger", facts=[{"text": "badgers dig", "decay_rate": 0.1}])
         rows(path, "update facts set reinforced_at = ?", micros(days_ago(10)))
-        fact = memory.reinforce_fact(added.facts[0].id, 0.2)
+        fact = memory.facts.reinforce(added.facts[0].id, 0.2)
 
         (later,) = memory.get(added.id, as_of=fact.reinforced_at + timedelta(days=3)).facts
 
@@ -359,7 +361,7 @@ class TestReinforcing:
         rows(path, "update facts set reinforced_at = ?", micros(start))
 
         for _ in range(5):
-            memory.reinforce_fact(added.facts[0].id, 0)
+            memory.facts.reinforce(added.facts[0].id, 0)
 
         then = days_ahead(5)
         (fact,) = memory.get(added.id, as_of=then).facts
@@ -385,33 +387,34 @@ class TestReinforcing:
     def test_it_never_goes_beyond_one(self, memory: Memorist) -> None:
         fact = memory.add("badger", facts=["badgers dig"]).facts[0]
         for _ in range(20):
-            fact = memory.reinforce_fact(fact.id, 0.9)
+            fact = memory.facts.reinforce(fact.id, 0.9)
 
         assert fact.confidence <= 1.0
-        assert memory.reinforce_fact(fact.id, 1.0).confidence == 1.0
+        assert memory.facts.reinforce(fact.id, 1.0).confidence == 1.0
 
     def test_a_kind_rebases_by_its_own_rate(self, memory: Memorist, path: Path) -> None:
         added = memory.add("badger", facts=[{"text": "digs today", "kind": "temporal"}])
         rows(path, "update facts set reinforced_at = ?", micros(days_ago(10)))
         left = math.exp(-1)
 
-        assert memory.reinforce_fact(added.facts[0].id, 0.5).confidence == pytest.approx(left + 0.5 * (1 - left), 1e-4)
+        assert memory.facts.reinforce(added.facts[0].id, 0.5).confidence == pytest.approx(left + 0.5 * (1 - left), 1e-4)
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     @pytest.mark.parametrize("amount", [-0.1, 1.1, "much", None])
     def test_an_amount_that_is_no_share_is_refused(self, memory: Memorist, amount: Any) -> None:
         fact = memory.add("badger", facts=["badgers dig"]).facts[0]
 
         with pytest.raises(InvalidInput, match="amount"):
-            memory.reinforce_fact(fact.id, amount)
+            memory.facts.reinforce(fact.id, amount)
 
     def test_an_unknown_fact_is_not_found(self, memory: Memorist) -> None:
         added = memory.add("badger", facts=["badgers dig"])
 
         for id in ("nobody-has-this", added.id):
             with pytest.raises(NotFound, match="no fact has the id"):
-                memory.reinforce_fact(id)
+                memory.facts.reinforce(id)
             with pytest.raises(NotFound, match="no fact has the id"):
-                memory.remove_fact(id)
+                memory.facts.remove(id)
 
 
 class TestWeighting:
@@ -422,8 +425,8 @@ class TestWeighting:
         unsure = [
             {"text": text, "confidence": value, "decay_rate": 0} for text, value in (("digs", 0.2), ("naps", 0.6))
         ]
-        memory.add("badger with facts", facts=unsure, near="off")
-        memory.add("badger without any", near="off")
+        memory.add("badger with facts", facts=unsure, on_near_duplicate="off")
+        memory.add("badger without any", on_near_duplicate="off")
 
     def confidence(self, memory: Memorist, **options: Any) -> dict[int, Any]:
         """Hits by how many facts they have."""
@@ -474,7 +477,9 @@ class TestWeighting:
         assert results.hidden.get("min_confidence", 0) == 2 - found
 
     def test_the_profile_confidence_multiplies_and_drops_below_a_tenth(self, memory: Memorist) -> None:
-        memory.add("badger in doubt", facts=[{"text": "sings", "confidence": 0.09, "decay_rate": 0}], near="off")
+        memory.add(
+            "badger in doubt", facts=[{"text": "sings", "confidence": 0.09, "decay_rate": 0}], on_near_duplicate="off"
+        )
 
         results = memory.search("badger", profile="confidence")
 

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import memorist
 from memorist import Memorist, NotFound, StoreBusy, StoreError
 from memorist.embed.base import embed_documents
-from memorist.ingest import recorder
+from memorist.engine import recorder
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.sqlite.vectors import BLOCK_BITS
@@ -184,7 +184,7 @@ def secret(path: Path) -> Secret:
     with open_dense(path) as memory:
         assert list(path.parent.glob("*.before-*")), "there is a copy from before the migration"
         memory.reembed()
-        session = memory.start_session()
+        session = memory.sessions.start()
         kept = memory.add("an ordinary note beside it")
         memory.update(id, content=f"{word['old']} was said later", session=session.id)
         text = f"the pass phrase is {word['content'].title()} {word['unspaced']}, and everybody has to know it by heart"
@@ -198,30 +198,30 @@ def secret(path: Path) -> Secret:
             kind=word["kind"],
             metadata={"key": [word["metadata"]]},
         )
-        fact = memory.add_fact(
+        fact = memory.facts.add(
             id, f"it is {word['fact']}", kind=word["fact_kind"], subject=word["subject"], predicate=word["predicate"],
             object=word["object"],
         )  # fmt: skip
-        memory.reinforce_fact(fact.id)
+        memory.facts.reinforce(fact.id)
         memory.reinforce(id, session=session.id)
         memory.pin(id)
-        memory.relate(id, kept.id, word["relation"], said_by=word["said_by"])
+        memory.links.add(id, kept.id, word["relation"], said_by=word["said_by"])
         near = memory.add(f"{text} now", project=word["project"], session=session.id)
         assert near.near is not None
-        again = memory.add(f"{text} again", project=word["project"], near="merge")
+        again = memory.add(f"{text} again", project=word["project"], on_near_duplicate="merge")
         assert again.near is not None
         assert again.near.merged
         assert [*memory.get(id).facts, *memory.history(id)]
         for query in (word["content"], f"{word['query']} {word['content']}", text):
             hits = memory.search(query, record="reinforce", record_session=session.id, facets=("tag",))
             assert hits[0].memory.id in (id, near.id, again.id)
-        turn = memory.add_turn("user", f"say {word['turn']} to nobody", conversation="talk")
+        turn = memory.sessions.add_turn("user", f"say {word['turn']} to nobody", conversation="talk")
         with memorist.open(path, embedder=DenseEmbedder(), surface="hook") as agent:  # records the question it is asked
             question = f"do you know {word['asked']}, or not?"
             agent.context(question)
-            asked = agent.add_turn("user", question, conversation="talk")
+            asked = agent.sessions.add_turn("user", question, conversation="talk")
         quoted = f"about {word['title_of_talk']} and other trees"
-        memory.start_session(id="quoted", summary=quoted)
+        memory.sessions.start(id="quoted", summary=quoted)
         quoting = memory.add(f"we talked {quoted}, and more", session="quoted")
         ids = [id, near.id, again.id, turn.id, asked.id, quoting.id]
         needles = {name: forms for place, secret in word.items() for name, forms in in_words(place, secret).items()}
@@ -271,7 +271,7 @@ def test_after_a_purge_no_file_has_a_trace_of_what_was_forgotten(
         memory.purge()
 
         secret.check_gone(memory)
-        assert all(recall.query is None for recall in memory.recalls())
+        assert all(recall.query is None for recall in memory.searches.list())
     check_nothing_is_left(secret.path.parent, secret.needles)
 
 
@@ -440,14 +440,14 @@ def test_what_was_never_forgotten_is_all_there_after_a_purge(secret: Secret) -> 
     with open_dense(secret.path) as memory:
         gone, *rest = secret.ids
         before = [(one.content, one.facts, memory.history(one.id)) for one in memory.get(rest)]
-        recalls = len(memory.recalls())
+        recalls = len(memory.searches.list())
         memory.forget(gone, hard=True)
         memory.purge()
 
         after = [(one.content, one.facts, memory.history(one.id)) for one in memory.get(rest)]
         assert [entry[0] for entry in after] == [entry[0] for entry in before]
         assert [entry[2] for entry in after] == [entry[2] for entry in before]
-        assert len(memory.recalls()) == recalls
+        assert len(memory.searches.list()) == recalls
 
 
 def a_word(number: int) -> str:
@@ -473,7 +473,9 @@ def test_whatever_was_done_before_no_word_of_what_is_gone_is_left_after_a_purge(
     said: dict[str, list[str]] = {}  # what stood in each memory, once
     gone: list[str] = []
     forgotten: list[str] = []
-    with memorist.open(folder / "memory.db", embedder=DenseEmbedder(), synchronous="normal", near="off") as memory:
+    with memorist.open(
+        folder / "memory.db", embedder=DenseEmbedder(), synchronous="normal", on_near_duplicate="off"
+    ) as memory:
         for step, (action, place) in enumerate(steps):
             word = a_word(step)
             live = [id for id in said if id not in forgotten]
@@ -491,7 +493,7 @@ def test_whatever_was_done_before_no_word_of_what_is_gone_is_left_after_a_purge(
                     memory.update(id, content=f"other words {word}", title=word)
                     said[id].append(word)
                 elif action == "fact":
-                    memory.add_fact(id, f"another fact {word}")
+                    memory.facts.add(id, f"another fact {word}")
                     said[id].append(word)
                 elif action == "recall":
                     memory.search(said[id][0], mode="keyword", include_superseded=True, record="log")
@@ -524,7 +526,7 @@ def test_a_question_that_found_it_is_forgotten_with_it_and_others_are_not(path: 
         memory.search("lunch", mode="keyword", record="log")
         memory.forget(one.id, hard=True)
 
-        assert [recall.query for recall in memory.recalls()] == ["lunch", None]
+        assert [recall.query for recall in memory.searches.list()] == ["lunch", None]
 
 
 def test_a_recall_of_another_process_is_not_written_after_what_it_found_is_gone(
@@ -538,7 +540,7 @@ def test_a_recall_of_another_process_is_not_written_after_what_it_found_is_gone(
             memory.forget(one.id, hard=True)
             memory.purge()
         # The other one has closed, and has written down what it was asked.
-        assert [recall.query for recall in memory.recalls() if recall.query] == []
+        assert [recall.query for recall in memory.searches.list() if recall.query] == []
     check_nothing_is_left(path.parent, in_words("question", "xyzzyplugh"))
 
 

@@ -70,10 +70,10 @@ def test_each_memory_of_a_chain_names_the_last_one_that_lives(memory: Memorist) 
 @pytest.mark.parametrize(
     "write",
     [
-        pytest.param(lambda memory, id, other: memory.relate(id, other, "about"), id="relate"),
-        pytest.param(lambda memory, id, other: memory.add_fact(id, "fact 1", confidence=0.5), id="change a fact"),
-        pytest.param(lambda memory, id, other: memory.feedback(id, True, query="what?"), id="feedback"),
-        pytest.param(lambda memory, id, other: memory.recalls(memory=id), id="recalls"),
+        pytest.param(lambda memory, id, other: memory.links.add(id, other, "about"), id="relate"),
+        pytest.param(lambda memory, id, other: memory.facts.add(id, "fact 1", confidence=0.5), id="change a fact"),
+        pytest.param(lambda memory, id, other: memory.searches.add_feedback(id, True, query="what?"), id="feedback"),
+        pytest.param(lambda memory, id, other: memory.searches.list(memory=id), id="recalls"),
         pytest.param(lambda memory, id, other: memory.history(id), id="history"),
     ],
 )
@@ -94,7 +94,7 @@ class TestFactsOfOneMemory:
     def test_a_memory_has_at_most_a_thousand_facts_however_they_come(self, memory: Memorist) -> None:
         full = memory.add("The server", facts=self.FULL)
 
-        for add in (lambda: memory.add_fact(full.id, "another"), lambda: memory.add("The server", facts=["another"])):
+        for add in (lambda: memory.facts.add(full.id, "another"), lambda: memory.add("The server", facts=["another"])):
             with pytest.raises(InvalidInput, match="has 1,000 facts already, and at most 1,000 fit: remove some"):
                 add()
 
@@ -104,13 +104,13 @@ class TestFactsOfOneMemory:
     def test_a_fact_that_is_known_is_changed_in_a_full_memory(self, memory: Memorist) -> None:
         full = memory.add("The server", facts=self.FULL)
 
-        assert memory.add_fact(full.id, "fact 7", confidence=0.5).confidence == 0.5
+        assert memory.facts.add(full.id, "fact 7", confidence=0.5).confidence == 0.5
 
     def test_a_merge_takes_over_as_many_facts_as_fit(self, memory: Memorist) -> None:
         full = memory.add("The server", facts=self.FULL[1:])
         other = memory.add("That server", facts=["fact 7", "a new one", "one too many"])
 
-        merged = memory.merge(full.id, [other.id])
+        merged = memory.review.merge(full.id, [other.id])
 
         assert [fact.text for fact in merged.facts] == [*self.FULL[1:], "a new one"]
         assert len(memory.get(other.id).facts) == 3
@@ -118,9 +118,9 @@ class TestFactsOfOneMemory:
     def test_of_the_changes_of_a_fact_the_latest_are_kept(self, memory: Memorist, tmp_path: Path) -> None:
         fact = memory.add("The server", facts=[{"text": "it listens", "confidence": 0.1}]).facts[0]
         for _ in range(MAX_FACT_CHANGES + 5):
-            last = memory.reinforce_fact(fact.id, 0.01)
+            last = memory.facts.reinforce(fact.id, 0.01)
 
-        memory.export(tmp_path / "all.jsonl")
+        memory.transfer.export(tmp_path / "all.jsonl")
         records = map(json.loads, (tmp_path / "all.jsonl").read_text().splitlines())
         (versions,) = (fact["versions"] for record in records for fact in record.get("facts", ()))
         assert len(versions) == MAX_FACT_CHANGES

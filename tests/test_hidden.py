@@ -14,7 +14,7 @@ from placed import PlacedEmbedder
 
 @pytest.fixture
 def placed(path: Path) -> Iterator[Memorist]:
-    with memorist.open(path, embedder=PlacedEmbedder(), near="off") as memory:
+    with memorist.open(path, embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
         yield memory
 
 
@@ -23,7 +23,7 @@ class TestFilters:
     def _three_badgers(self, memory: Memorist) -> None:
         """Three that match, one of which passes each filter below; and one that does not match at all."""
         for id in ("sess1", "sess2"):
-            memory.start_session(id=id)
+            memory.sessions.start(id=id)
         memory.add(
             "badger one",
             project="api",
@@ -36,13 +36,13 @@ class TestFilters:
             salience=0.9,
             facts=[{"text": "digs", "kind": "state"}],
             created_at="2026-03-15T12:00Z",
-            near="off",
+            on_near_duplicate="off",
             id="badger-one",
         )
         memory.pin("badger-one")
-        memory.add("badger two", project="web", tags=["a"], created_at="2026-05-15T12:00Z", near="off")
-        memory.add("badger three", created_at="2026-06-15T12:00Z", near="off")
-        memory.add("otter", project="web", created_at="2026-05-15T12:00Z", near="off")
+        memory.add("badger two", project="web", tags=["a"], created_at="2026-05-15T12:00Z", on_near_duplicate="off")
+        memory.add("badger three", created_at="2026-06-15T12:00Z", on_near_duplicate="off")
+        memory.add("otter", project="web", created_at="2026-05-15T12:00Z", on_near_duplicate="off")
 
     @pytest.mark.parametrize(
         ("filters", "count"),
@@ -89,7 +89,7 @@ class TestFilters:
         assert memory.search("badger", project="api", since="2026-04").hidden == {"project": 2, "since": 1}
 
     def test_what_is_superseded_is_counted_beside_the_filters(self, memory: Memorist) -> None:
-        new = memory.add("a new badger", near="off")
+        new = memory.add("a new badger", on_near_duplicate="off")
         memory.supersede("badger-one", new.id)
 
         assert memory.search("badger").hidden == {"superseded": 1}
@@ -112,7 +112,7 @@ class TestFilters:
         assert memory.search("badger", project=["api", "web"], limit=3).hidden == {"project": 1}
 
     def test_a_full_page_is_not_explained_where_one_is_superseded(self, memory: Memorist) -> None:
-        memory.supersede("badger-one", memory.add("a new badger", near="off").id)
+        memory.supersede("badger-one", memory.add("a new badger", on_near_duplicate="off").id)
 
         assert memory.search("badger", limit=3).hidden == {}
         assert memory.search("badger", limit=4).hidden == {"superseded": 1}
@@ -179,8 +179,8 @@ class TestThresholds:
         assert (len(results), results.hidden) == (0, {"min_confidence": 1})
 
     def test_filters_and_thresholds_are_told_together(self, memory: Memorist) -> None:
-        memory.add("badger one", project="api", facts=[{"text": "digs", "confidence": 0.2}], near="off")
-        memory.add("badger two", project="web", near="off")
+        memory.add("badger one", project="api", facts=[{"text": "digs", "confidence": 0.2}], on_near_duplicate="off")
+        memory.add("badger two", project="web", on_near_duplicate="off")
 
         results = memory.search("badger", project="api", min_confidence=0.5)
 
@@ -242,7 +242,7 @@ class TestThePast:
         assert memory.search("badger", as_of=days_ago(1)).hidden == {}
 
     def test_what_was_superseded_later_was_not_hidden_then(self, memory: Memorist) -> None:
-        old, new = memory.add("badger old", near="off"), memory.add("something new")
+        old, new = memory.add("badger old", on_near_duplicate="off"), memory.add("something new")
         then = now()
         memory.supersede(old.id, new.id)
 

@@ -40,7 +40,7 @@ def test_notes_are_imported_in_linear_time(tmp_path: Path, text: str) -> None:
     def import_note(content: str) -> None:
         (tmp_path / "note.md").write_text(content)
         with memorist.open(":memory:", embedder="none") as memory:
-            memory.import_(tmp_path / "note.md", redact=False)
+            memory.transfer.import_(tmp_path / "note.md", redact=False)
 
     check_growth(import_note, text)
 
@@ -50,7 +50,7 @@ def test_files_are_indexed_in_linear_time(tmp_path: Path, text: str) -> None:
     def index(content: str) -> None:
         (tmp_path / "note.md").write_text(content)
         with memorist.open(":memory:", embedder="none") as memory:
-            memory.index(tmp_path / "note.md", redact=False)
+            memory.documents.index(tmp_path / "note.md", redact=False)
 
     check_growth(index, text)
 

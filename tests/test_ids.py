@@ -70,7 +70,7 @@ class TestAddingAnIdAgain:
 
     def test_a_superseded_memory_that_is_said_again_holds_again(self, memory: Memorist) -> None:
         memory.add("one", id="k")
-        memory.add("two", id="l", near="off")
+        memory.add("two", id="l", on_near_duplicate="off")
         memory.supersede("k", "l")
 
         memory.add("three", id="k")
@@ -94,7 +94,7 @@ class TestAddingAnIdAgain:
         memory.add("the staging server restarts at two", id="a")
         memory.add("the staging server restarts at two", id="b")
 
-        assert [[one.id for one in group] for group in memory.duplicates()] == [["a", "b"]]
+        assert [[one.id for one in group] for group in memory.review.duplicates()] == [["a", "b"]]
 
 
 class TestForms:
@@ -110,6 +110,7 @@ class TestForms:
         memory.forget(id, hard=True)
         assert memory.stats().memories == 0
 
+    @pytest.mark.local_only("a server refuses it in other words")
     @pytest.mark.parametrize("id", ["", " ", "\n", "a\tb", "a\x7f", "a\u2028b", "\ud800", "x" * 513, 5], ids=ascii)
     def test_what_cannot_be_an_id_is_refused(self, memory: Memorist, id: str) -> None:
         with pytest.raises(InvalidInput, match="cannot be used"):
@@ -120,16 +121,17 @@ class TestForms:
     def test_any_text_without_control_characters_is_an_id(self, memory: Memorist, id: str) -> None:
         assert memory.get(memory.add("a note", id=id[:512]).id).id == id[:512]
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_exports_and_imports_keep_them(self, memory: Memorist, tmp_path: Path) -> None:
         for id in STRANGE:
-            memory.add("the same text", id=id, near="off")
-        memory.export(tmp_path / "all.jsonl")
-        memory.export(tmp_path / "notes", format="markdown")
+            memory.add("the same text", id=id, on_near_duplicate="off")
+        memory.transfer.export(tmp_path / "all.jsonl")
+        memory.transfer.export(tmp_path / "notes", format="markdown")
 
         for source in ("all.jsonl", "notes"):
             with memorist.open(":memory:", embedder="none") as copy:
-                assert copy.import_(tmp_path / source).added == len(STRANGE)
-                assert copy.import_(tmp_path / source).added == 0
+                assert copy.transfer.import_(tmp_path / source).added == len(STRANGE)
+                assert copy.transfer.import_(tmp_path / source).added == 0
                 assert sorted(one.id for one in copy.list(limit=100)) == sorted(STRANGE)
                 copy.add("changed", id="a")
                 assert copy.stats().memories == len(STRANGE)
@@ -138,7 +140,7 @@ class TestForms:
     @pytest.mark.sqlite_only
     def test_a_migration_keeps_them(self, memory: Memorist, path: Path, tmp_path: Path) -> None:
         for id in STRANGE:
-            memory.add("the same text", id=id, near="off")
+            memory.add("the same text", id=id, on_near_duplicate="off")
 
         report = memorist.migrate(path, tmp_path / "copy.db")
 
@@ -168,6 +170,7 @@ def test_eight_processes_that_write_the_same_ids_lose_and_double_nothing(target:
         assert memory.check().ok
 
 
+@pytest.mark.local_only("it reads a file of its own machine")
 def test_a_bound_project_does_not_replace_a_memory_of_another(memory: Memorist) -> None:
     from memorist.engine.project_view import ProjectView
 

@@ -82,6 +82,7 @@ WRONG: dict[str, tuple[str | None, Callable[[dict[str, Any]], object], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.local_only("it needs the process of the memory, its files or its words")
 @pytest.mark.parametrize("what", WRONG)
 def test_a_line_that_cannot_be_read_is_named_and_nothing_is_written(
     memory: Memorist, tmp_path: Path, what: str
@@ -92,7 +93,7 @@ def test_a_line_that_cannot_be_read_is_named_and_nothing_is_written(
     file.write_bytes(b"\n".join(lines) + b"\n")
 
     with pytest.raises(InvalidInput) as refused:
-        memory.import_(file, format="memorist")
+        memory.transfer.import_(file, format="memorist")
 
     assert about in str(refused.value)
     assert f"{file}, line {number}" in str(refused.value)
@@ -119,7 +120,7 @@ def test_a_broken_file_is_refused_by_line_and_nothing_is_written(memory: Memoris
     file.write_bytes(breaks(b"\n".join(sample(tmp_path)) + b"\n"))
 
     with pytest.raises(InvalidInput, match=r"all\.jsonl.*line \d+") as refused:
-        memory.import_(file)
+        memory.transfer.import_(file)
 
     assert about in str(refused.value)
     assert memory.stats().memories == 0
@@ -148,32 +149,33 @@ def test_what_speaks_of_something_that_is_not_there_is_refused_by_line(
     (tmp_path / "all.jsonl").write_bytes(b"\n".join(lines) + b"\n")
 
     with pytest.raises(InvalidInput, match=rf"line {number}.*{about}"):
-        memory.import_(tmp_path / "all.jsonl")
+        memory.transfer.import_(tmp_path / "all.jsonl")
 
     assert memory.check().problems == ()
     assert memory.stats().memories == 0
 
 
+@pytest.mark.local_only("it reads a file of its own machine")
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda memory, file: memory.import_(file.parent / "missing"),
-        lambda memory, file: memory.import_(file, format="xml"),
-        lambda memory, file: memory.import_(file.parent, format="mem0"),
-        lambda memory, file: memory.import_(file, project=5),
-        lambda memory, file: memory.import_(file, project="api"),
-        lambda memory, file: memory.import_(file, redact="no"),
-        lambda memory, file: memory.import_(file, tools="no"),
-        lambda memory, file: memory.import_(file, allow=5),
-        lambda memory, file: memory.import_(5),
-        lambda memory, file: memory.import_(""),
-        lambda memory, file: memory.import_(file, format="mem0"),
+        lambda memory, file: memory.transfer.import_(file.parent / "missing"),
+        lambda memory, file: memory.transfer.import_(file, format="xml"),
+        lambda memory, file: memory.transfer.import_(file.parent, format="mem0"),
+        lambda memory, file: memory.transfer.import_(file, project=5),
+        lambda memory, file: memory.transfer.import_(file, project="api"),
+        lambda memory, file: memory.transfer.import_(file, redact="no"),
+        lambda memory, file: memory.transfer.import_(file, tools="no"),
+        lambda memory, file: memory.transfer.import_(file, allow=5),
+        lambda memory, file: memory.transfer.import_(5),
+        lambda memory, file: memory.transfer.import_(""),
+        lambda memory, file: memory.transfer.import_(file, format="mem0"),
     ],
 )
 def test_wrong_arguments_of_an_import_are_refused(
     memory: Memorist, tmp_path: Path, wrong: Callable[[Memorist, Path], object]
 ) -> None:
-    memory.export(tmp_path / "all.jsonl")
+    memory.transfer.export(tmp_path / "all.jsonl")
 
     with pytest.raises(InvalidInput):
         wrong(memory, tmp_path / "all.jsonl")
@@ -184,11 +186,11 @@ def test_wrong_arguments_of_an_import_are_refused(
 
 def test_what_is_there_stays_as_it_is(memory: Memorist, tmp_path: Path) -> None:
     memory.add("as it was", id="the-note")
-    memory.export(tmp_path / "all.jsonl")
+    memory.transfer.export(tmp_path / "all.jsonl")
     memory.update("the-note", content="as it is")
     memory.forget(memory.add("new").id)
 
-    report = memory.import_(tmp_path / "all.jsonl")
+    report = memory.transfer.import_(tmp_path / "all.jsonl")
 
     assert (report.added, report.known) == (0, 1)
     assert memory.get("the-note").content == "as it is"
@@ -199,18 +201,18 @@ def test_the_same_text_under_another_id_is_one_memory_and_takes_what_is_said_of_
 ) -> None:
     with memorist.open(":memory:", embedder="none") as other:
         one, two = other.add("the same text", project="api"), other.add("another")
-        other.relate(two.id, one.id, "about")
+        other.links.add(two.id, one.id, "about")
         other.search("same text", record="log")
-        other.export(tmp_path / "all.jsonl")
+        other.transfer.export(tmp_path / "all.jsonl")
     mine = memory.add("the same text", project="api")
 
     for _ in range(2):
-        memory.import_(tmp_path / "all.jsonl")
+        memory.transfer.import_(tmp_path / "all.jsonl")
         assert memory.stats().memories == 2
         assert memory.get(mine.id).salience == mine.salience
         (related,) = memory.related(mine.id)
         assert related.memory.id == two.id
-        assert [found.id for recall in memory.recalls() for found in recall.memories] == [mine.id]
+        assert [found.id for recall in memory.searches.list() for found in recall.memories] == [mine.id]
     assert memory.check().problems == ()
 
 
@@ -218,14 +220,14 @@ def test_a_supersession_that_would_make_a_circle_is_skipped_and_reported(memory:
     memory.add("one", id="note-one")
     memory.add("two", id="note-two")
     memory.supersede("note-one", "note-two")
-    memory.export(tmp_path / "all.jsonl")
+    memory.transfer.export(tmp_path / "all.jsonl")
     memory.unsupersede("note-one")
     memory.supersede("note-two", "note-one")
     lines = (tmp_path / "all.jsonl").read_bytes()
     moved = lines.replace(b'"valid_from":"2', b'"valid_from":"3')
     (tmp_path / "all.jsonl").write_bytes(moved)
 
-    report = memory.import_(tmp_path / "all.jsonl")
+    report = memory.transfer.import_(tmp_path / "all.jsonl")
 
     assert [reason for _, reason in report.skipped] == ["the superseding memory is itself superseded by the other"]
     assert texts(memory.search("one two")) == ["one"]
@@ -236,26 +238,26 @@ def test_imported_texts_are_found_by_meaning_at_once(tmp_path: Path, path: Path)
     with memorist.open(":memory:", embedder="none") as memory:
         full_life(memory, tmp_path / "docs")
         memory.add_many(f"note {number}" for number in range(600))
-        memory.export(tmp_path / "all.jsonl")
+        memory.transfer.export(tmp_path / "all.jsonl")
     steps: list[int] = []
     with memorist.open(path, embedder=HashingEmbedder()) as memory:
-        memory.import_(tmp_path / "all.jsonl", progress=steps.append)
+        memory.transfer.import_(tmp_path / "all.jsonl", progress=steps.append)
         assert memory.stats().pending == 0
         assert "note 17" in texts(memory.search("note 17", mode="semantic", limit=100))
-        assert memory.search_documents("harbour", mode="semantic")[0].path.endswith("more.md")
+        assert memory.documents.search("harbour", mode="semantic")[0].path.endswith("more.md")
     assert steps == sorted(steps)
 
 
 def test_a_model_that_is_away_costs_no_memory(tmp_path: Path, path: Path) -> None:
     with memorist.open(":memory:", embedder="none") as memory:
         memory.add_many(f"note {number}" for number in range(600))
-        memory.export(tmp_path / "all.jsonl")
+        memory.transfer.export(tmp_path / "all.jsonl")
     embedder = FailingEmbedder()
     with memorist.open(path, embedder=embedder) as memory:
-        assert memory.import_(tmp_path / "all.jsonl").added == 600
+        assert memory.transfer.import_(tmp_path / "all.jsonl").added == 600
         assert memory.stats().pending == 600
         embedder.broken = False
-        assert memory.import_(tmp_path / "all.jsonl").known == 600
+        assert memory.transfer.import_(tmp_path / "all.jsonl").known == 600
         assert memory.stats().pending == 0
 
 
@@ -263,7 +265,7 @@ IMPORTER = """
     import sys, memorist
     with memorist.open(sys.argv[1], embedder="none") as memory:
         print("ready", flush=True)
-        memory.import_(sys.argv[2], progress=lambda done: print(done, flush=True))
+        memory.transfer.import_(sys.argv[2], progress=lambda done: print(done, flush=True))
         print("done", flush=True)
 """
 
@@ -275,8 +277,8 @@ def test_an_import_that_was_killed_is_finished_by_the_next_one(tmp_path: Path, s
         full_life(memory, tmp_path / "docs")
         memory.add_many({"content": f"note {number}", "facts": [f"fact {number}"]} for number in range(MANY))
         for one, other in pairwise(memory.list(limit=200)):
-            memory.relate(one.id, other.id, "next")
-        memory.export(tmp_path / "all.jsonl")
+            memory.links.add(one.id, other.id, "next")
+        memory.transfer.export(tmp_path / "all.jsonl")
     database = tmp_path / "killed.db"
     with running(IMPORTER, database, tmp_path / "all.jsonl") as process:
         expect("ready", [process])
@@ -288,7 +290,7 @@ def test_an_import_that_was_killed_is_finished_by_the_next_one(tmp_path: Path, s
     with memorist.open(database, embedder="none") as memory:
         assert memory.stats().memories > 0
         assert memory.check().problems == ()
-        memory.import_(tmp_path / "all.jsonl")
+        memory.transfer.import_(tmp_path / "all.jsonl")
         assert exported(memory) == (tmp_path / "all.jsonl").read_bytes()
         assert memory.check().problems == ()
 
@@ -329,11 +331,12 @@ Some prose about [[Tea Basics|tea]].
 """
 
 
+@pytest.mark.local_only("it needs the process of the memory, its files or its words")
 def test_a_secret_that_a_long_title_or_tag_of_a_note_is_cut_in_is_masked(memory: Memorist, tmp_path: Path) -> None:
     long = "x" * 484 + " ghp_" + ("a1B2c3D4e5F6g7H8" * 3)[:36]
     (tmp_path / "note.md").write_text(f"---\ntitle: {long}\ntags: [{long.replace(' ', '_')}]\n---\nA note")
 
-    memory.import_(tmp_path, format="markdown")
+    memory.transfer.import_(tmp_path, format="markdown")
 
     (note,) = memory.list()
     assert "ghp_a1" not in f"{note.title} {note.tags}"
@@ -354,8 +357,9 @@ def notes(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.local_only("it needs the process of the memory, its files or its words")
 def test_notes_of_basic_memory_become_memories_with_facts_and_relations(memory: Memorist, notes: Path) -> None:
-    report = memory.import_(notes, project="home")
+    report = memory.transfer.import_(notes, project="home")
 
     assert (report.format, report.added, report.known) == ("markdown", 3, 0)
     assert dict(report.skipped) == {
@@ -378,25 +382,26 @@ def test_notes_of_basic_memory_become_memories_with_facts_and_relations(memory: 
     assert linked == {("requires", grinding.id), ("contrasts with", tea.id), ("links_to", tea.id)}
 
 
+@pytest.mark.local_only("it needs the process of the memory, its files or its words")
 def test_a_second_import_of_notes_changes_nothing_and_a_changed_note_comes_in_as_it_is(
     memory: Memorist, notes: Path
 ) -> None:
-    memory.import_(notes)
+    memory.transfer.import_(notes)
     before = exported(memory)
 
-    again = memory.import_(notes)
+    again = memory.transfer.import_(notes)
     assert (again.added, again.known) == (0, 3)
     assert exported(memory) == before
 
     memory.forget(memory.list(source="Grinding.md")[0].id)
-    assert memory.import_(notes).added == 0
+    assert memory.transfer.import_(notes).added == 0
     (notes / "Grinding.md").write_text("Grind it coarse.")
-    assert memory.import_(notes).added == 1
+    assert memory.transfer.import_(notes).added == 1
     assert texts(memory.search("coarse")) == ["Grind it coarse."]
 
 
 def test_a_single_note_can_be_imported(memory: Memorist, notes: Path) -> None:
-    assert memory.import_(notes / "coffee.md").added == 1
+    assert memory.transfer.import_(notes / "coffee.md").added == 1
     assert memory.list()[0].source == "coffee.md"
 
 
@@ -410,23 +415,24 @@ def test_secrets_in_notes_and_lists_are_redacted_and_counted_unless_told_otherwi
     (tmp_path / "list.json").write_text(json.dumps([entry]))
     for source, count in (("notes", 1), ("list.json", 2)):
         with memorist.open(":memory:", embedder="none") as memory:
-            report = memory.import_(tmp_path / source)
+            report = memory.transfer.import_(tmp_path / source)
             assert sum(report.redacted.values()) == count
             assert SECRET.encode() not in exported(memory)
-            again = memory.import_(tmp_path / source)
+            again = memory.transfer.import_(tmp_path / source)
             assert (again.added, again.known) == (0, 1)
         for options in ({"redact": False}, {"allow": [SECRET]}):
             with memorist.open(":memory:", embedder="none") as memory:
-                assert memory.import_(tmp_path / source, **options).redacted == {}
+                assert memory.transfer.import_(tmp_path / source, **options).redacted == {}
                 assert SECRET.encode() in exported(memory)
 
 
+@pytest.mark.local_only("it needs the process of the memory, its files or its words")
 def test_our_own_export_is_never_redacted(memory: Memorist, tmp_path: Path) -> None:
     memory.add(f"The token is {SECRET}")
-    memory.export(tmp_path / "all.jsonl")
+    memory.transfer.export(tmp_path / "all.jsonl")
 
     with memorist.open(":memory:", embedder="none") as other:
-        other.import_(tmp_path / "all.jsonl")
+        other.transfer.import_(tmp_path / "all.jsonl")
         assert exported(other) == exported(memory)
 
 
@@ -456,7 +462,7 @@ ENTRIES: list[dict[str, Any]] = [
 def test_a_list_of_mem0_becomes_memories(memory: Memorist, tmp_path: Path, wrapped: Callable[[Any], Any]) -> None:
     (tmp_path / "list.json").write_text(json.dumps(wrapped(ENTRIES), indent=1))
 
-    report = memory.import_(tmp_path / "list.json", project="home")
+    report = memory.transfer.import_(tmp_path / "list.json", project="home")
 
     assert (report.format, report.added, report.known) == ("mem0", 4, 0)
     tea = memory.get("3c90c3cc-0d44-4b50-8888-8dd25736052a")
@@ -467,7 +473,7 @@ def test_a_list_of_mem0_becomes_memories(memory: Memorist, tmp_path: Path, wrapp
     assert by_text["Lives in Lisbon"] == {"mem0_id": "1"}
     assert by_text["Works at night"] == {"mem0_id": 7}
     before = exported(memory)
-    again = memory.import_(tmp_path / "list.json", project="home")
+    again = memory.transfer.import_(tmp_path / "list.json", project="home")
     assert (again.added, again.known) == (0, 4)
     assert exported(memory) == before
 
@@ -490,7 +496,7 @@ def test_a_list_that_cannot_be_read_is_refused_by_entry_and_nothing_is_written(
     (tmp_path / "list.json").write_text(document)
 
     with pytest.raises(InvalidInput, match=about):
-        memory.import_(tmp_path / "list.json", format="mem0")
+        memory.transfer.import_(tmp_path / "list.json", format="mem0")
 
     assert memory.stats().memories == 0
 
@@ -506,7 +512,7 @@ def test_what_is_no_list_of_memories_is_imported_as_a_conversation(memory: Memor
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-        memory.import_(tmp_path / name, project="p", tools=True, allow=["x"])
+        memory.transfer.import_(tmp_path / name, project="p", tools=True, allow=["x"])
 
     assert {(turn.kind, turn.project, turn.source) for turn in memory.list()} == {("turn", "p", name) for name in files}
 
@@ -515,26 +521,26 @@ def test_a_format_that_is_named_is_read_as_such(memory: Memorist, tmp_path: Path
     secret = "password = Tr0ub4dor-and-3"
     (tmp_path / "lines.jsonl").write_text(json.dumps({"speaker": "anna", "text": secret}))
 
-    report = memory.import_(tmp_path / "lines.jsonl", format="jsonl", redact=False)
+    report = memory.transfer.import_(tmp_path / "lines.jsonl", format="jsonl", redact=False)
 
     assert (report.format, [turn.content for turn in memory.list()]) == ("jsonl", [f"anna: {secret}"])
 
 
 def test_an_export_is_known_by_its_first_line_whatever_it_is_called(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one")
-    memory.export(tmp_path / "conversation.json")
+    memory.transfer.export(tmp_path / "conversation.json")
 
-    assert memory.import_(tmp_path / "conversation.json").format == "memorist"
+    assert memory.transfer.import_(tmp_path / "conversation.json").format == "memorist"
 
 
 def test_many_lines_are_imported_a_batch_at_a_time(path: Path, tmp_path: Path) -> None:
     count = 2 * BATCH + 10
     with memorist.open(":memory:", embedder="none") as memory:
         memory.add_many(f"note {number}" for number in range(count))
-        memory.export(tmp_path / "all.jsonl")
+        memory.transfer.export(tmp_path / "all.jsonl")
     seen: list[int] = []
     with memorist.open(path, embedder="none") as memory, memorist.open(path, embedder="none") as other:
-        memory.import_(tmp_path / "all.jsonl", progress=lambda done: seen.append(other.stats().memories))
+        memory.transfer.import_(tmp_path / "all.jsonl", progress=lambda done: seen.append(other.stats().memories))
         assert seen == [BATCH, 2 * BATCH, count]
         assert memory.stats().memories == count
 
@@ -543,7 +549,7 @@ PEAK = """
     import sys, memorist
     from pathlib import Path
     with memorist.open(sys.argv[1], embedder="none", synchronous="normal") as memory:
-        memory.import_(sys.argv[2])
+        memory.transfer.import_(sys.argv[2])
     print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
 """
 
@@ -555,55 +561,57 @@ def test_a_large_file_takes_no_more_memory_than_a_small_one(tmp_path: Path) -> N
     for size in (30_000, 120_000):  # the first fills the page cache already
         with memorist.open(":memory:", embedder="none") as memory:
             memory.add_many(f"note {number} {'of many words ' * 10}" for number in range(size))
-            memory.export(tmp_path / f"{size}.jsonl")
+            memory.transfer.export(tmp_path / f"{size}.jsonl")
         with running(PEAK, tmp_path / f"{size}.db", tmp_path / f"{size}.jsonl") as process:
             peaks.append(int(line(process)) / 1024)
 
     assert peaks[1] - peaks[0] < 10  # MB
 
 
+@pytest.mark.local_only("it reads a file of its own machine")
 def test_notes_of_our_own_may_have_come_by_way_of_windows(memory: Memorist, tmp_path: Path) -> None:
     one = memory.add("two\nlines", title="A title")
-    memory.export(tmp_path / "notes", format="markdown")
+    memory.transfer.export(tmp_path / "notes", format="markdown")
     (file,) = (tmp_path / "notes").iterdir()
     file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
 
     with memorist.open(":memory:", embedder="none") as other:
-        other.import_(tmp_path / "notes")
+        other.transfer.import_(tmp_path / "notes")
         assert (other.get(one.id).content, other.get(one.id).title) == ("two\nlines", "A title")
 
 
 def test_what_may_not_be_read_is_refused(memory: Memorist, tmp_path: Path) -> None:
     file = tmp_path / "all.jsonl"
-    memory.export(file)
+    memory.transfer.export(file)
     file.chmod(0)
     if os.access(file, os.R_OK):
         pytest.skip("permissions do not hold for this user")
 
     with pytest.raises(InvalidInput, match="cannot read"):
-        memory.import_(file)
+        memory.transfer.import_(file)
 
 
 def test_a_stream_of_bytes_is_imported_as_a_file_is(memory: Memorist, tmp_path: Path) -> None:
     stream = io.BytesIO()
     memory.add("one")
-    memory.export(stream)
+    memory.transfer.export(stream)
 
     with memorist.open(tmp_path / "new.db", embedder="none") as new:
-        assert new.import_(io.BytesIO(stream.getvalue())).added == 1
+        assert new.transfer.import_(io.BytesIO(stream.getvalue())).added == 1
         assert texts(new.list()) == ["one"]
         with pytest.raises(InvalidInput, match="open for bytes"):
-            new.import_(io.StringIO("{}"))  # type: ignore[arg-type]
+            new.transfer.import_(io.StringIO("{}"))  # type: ignore[arg-type]
         with pytest.raises(InvalidInput, match="by its path"):
-            new.import_(7)  # type: ignore[arg-type]
+            new.transfer.import_(7)  # type: ignore[arg-type]
 
 
+@pytest.mark.local_only("it needs the process of the memory, its files or its words")
 def test_what_a_packed_file_says_nothing_about_is_of_the_time_of_that_file(memory: Memorist, tmp_path: Path) -> None:
     file = tmp_path / "talk.json.gz"
     file.write_bytes(gzip.compress(b'[{"role": "user", "content": "hello"}]'))
     os.utime(file, (1_000_000_000, 1_000_000_000))
 
-    memory.import_(file)
+    memory.transfer.import_(file)
 
     assert [one.created_at.timestamp() for one in memory.list()] == [1_000_000_000]
 
@@ -616,17 +624,18 @@ def test_nothing_of_a_packed_file_is_left_behind(
     for name, content in (("good.json", b'[{"memory": "one"}]'), ("bad.json", b"{")):
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content))
 
-    assert memory.import_(tmp_path / "good.json.gz").added == 1
+    assert memory.transfer.import_(tmp_path / "good.json.gz").added == 1
     with pytest.raises(InvalidInput, match=r"bad\.json\.gz"):
-        memory.import_(tmp_path / "bad.json.gz")
+        memory.transfer.import_(tmp_path / "bad.json.gz")
 
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+@pytest.mark.local_only("it needs the process of the memory, its files or its words")
 def test_exceptions_from_redaction_may_be_an_iterator(memory: Memorist, tmp_path: Path) -> None:
     key = "AKIAQ7XK2M4PLT6WZR5D"
     (tmp_path / "chat.json").write_text(json.dumps([{"role": "user", "content": f"use {key} here"}]))
 
-    memory.import_(tmp_path / "chat.json", allow=iter([key]))
+    memory.transfer.import_(tmp_path / "chat.json", allow=iter([key]))
 
     assert key in memory.list()[0].content

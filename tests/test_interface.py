@@ -6,17 +6,28 @@ from pathlib import Path
 from typing import Any
 
 import memorist
+from memorist.engine.memory import ROOMS
 
 PINNED = Path(__file__).parent / "data" / "interface.txt"
 
 
 def interface() -> list[str]:
-    """Return a line for each public name of a memory, and for `open`."""
+    """Return a line for each public name of a memory and of its rooms, and for `open`."""
     lines = [f"open{parameters(memorist.open)}"]
-    for name, member in inspect.getmembers(memorist.Memorist):
-        if not name.startswith("_"):
-            lines.append(f"{name}{parameters(member)}" if inspect.isfunction(member) else f"{name}: property")
+    for room, name, member in members():
+        shown = f"{room}.{name}" if room else name
+        lines.append(f"{shown}{parameters(member)}" if inspect.isfunction(member) else f"{shown}: property")
     return lines
+
+
+def members() -> list[tuple[str, str, Any]]:
+    """Return the public methods of a memory and of its rooms: room, name, member."""
+    return [
+        (room._name, name, member)
+        for room in ROOMS
+        for name, member in inspect.getmembers(room)
+        if not name.startswith("_")
+    ]
 
 
 def parameters(function: Callable[..., Any]) -> inspect.Signature:
@@ -30,6 +41,4 @@ def test_names_and_signatures_are_those_that_are_pinned() -> None:
 
 
 def test_every_public_method_is_documented() -> None:
-    methods = [member for name, member in inspect.getmembers(memorist.Memorist) if not name.startswith("_")]
-
-    assert all(inspect.getdoc(method) for method in methods)
+    assert [(room, name) for room, name, member in members() if not inspect.getdoc(member)] == []

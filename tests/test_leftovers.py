@@ -32,8 +32,8 @@ WORKER = """
     {work}
     print("done", flush=True)
 """
-EXPORT = "memorist.open(folder / 'memory.db', embedder='none').export(folder / 'all.jsonl')"
-BACKUP = "memorist.open(folder / 'memory.db', embedder='none').backup(folder / 'copy.db')"
+EXPORT = "memorist.open(folder / 'memory.db', embedder='none').transfer.export(folder / 'all.jsonl')"
+BACKUP = "memorist.open(folder / 'memory.db', embedder='none').transfer.backup(folder / 'copy.db')"
 RESTORE = "memorist.restore_backup(backup, folder / 'memory.db', overwrite=True)"
 WORKS = pytest.mark.parametrize("work", [EXPORT, BACKUP, RESTORE], ids=["export", "backup", "restore"])
 
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     with memorist.open(folder / "memory.db", embedder="none") as memory:
         memory.add(TEXT)
-        memory.backup(tmp_path / "backup.db")
+        memory.transfer.backup(tmp_path / "backup.db")
     return folder
 
 
@@ -86,9 +86,9 @@ def test_what_a_killed_process_left_is_removed_by_the_next_that_works_in_the_fol
         with memorist.open(folder / "memory.db", embedder="none") as memory:
             match next_work:
                 case "export":
-                    memory.export(folder / "other.jsonl")
+                    memory.transfer.export(folder / "other.jsonl")
                 case "backup":
-                    memory.backup(folder / "other.db")
+                    memory.transfer.backup(folder / "other.db")
                 case "purge":
                     memory.purge()
 
@@ -99,8 +99,8 @@ def test_what_a_killed_process_left_is_removed_by_the_next_that_works_in_the_fol
 def test_what_a_process_is_still_writing_is_left_to_it(folder: Path, work: str) -> None:
     with stopped_at_work(work, folder) as parts:
         with memorist.open(folder / "memory.db", embedder="none") as memory:
-            memory.export(folder / "other.jsonl")
-            memory.backup(folder / "other.db")
+            memory.transfer.export(folder / "other.jsonl")
+            memory.transfer.backup(folder / "other.db")
 
         assert parts
         assert find_parts(folder) == parts
@@ -120,7 +120,7 @@ def test_files_of_others_that_are_named_alike_stay(memory: Memorist, tmp_path: P
     for other in others:
         other.write_bytes(b"mine")
 
-    memory.export(tmp_path / "all.jsonl")
+    memory.transfer.export(tmp_path / "all.jsonl")
     memory.purge()
 
     assert all(other.exists() for other in others)
@@ -156,9 +156,9 @@ def test_whatever_holds_memories_can_be_read_by_its_owner_alone(tmp_path: Path) 
     home.mkdir()
     with memorist.open(home / "made" / "for it" / "memory.db", embedder="none") as memory:
         memory.add(TEXT, project="harbour")
-        memory.export(home / "all.jsonl")
-        memory.export(home / "notes" / "of today", format="markdown")
-        memory.backup(home / "backup.db")
+        memory.transfer.export(home / "all.jsonl")
+        memory.transfer.export(home / "notes" / "of today", format="markdown")
+        memory.transfer.backup(home / "backup.db")
         restore_backup(home / "backup.db", home / "other" / "place" / "memory.db")
         restore_backup(home / "backup.db", home / "other" / "place" / "memory.db", overwrite=True)
 

@@ -15,13 +15,13 @@ from placed import PlacedEmbedder
 
 @pytest.fixture
 def placed(path: Path) -> Iterator[Memorist]:
-    with memorist.open(path, embedder=PlacedEmbedder(), near="off") as memory:
+    with memorist.open(path, embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
         yield memory
 
 
 class TestKeeping:
     def test_a_lens_comes_back_as_it_was_set(self, memory: Memorist, path: Path) -> None:
-        lens = memory.set_lens(
+        lens = memory.lenses.set(
             "decisions",
             project=["api", "web"],
             sector="reflective",
@@ -36,50 +36,51 @@ class TestKeeping:
         assert lens.profile == "rank"
         assert lens.boosts["tag"] == {"decision": 1.5}
         with memorist.open(path, embedder="none") as again:
-            (stored,) = again.lenses()
-            assert stored == again.lens("decisions")
+            (stored,) = again.lenses.list()
+            assert stored == again.lenses.get("decisions")
             assert stored == lens
 
     def test_they_are_listed_by_name(self, memory: Memorist) -> None:
         for name in ("zebra", "apple", "mouse"):
-            memory.set_lens(name)
+            memory.lenses.set(name)
 
-        assert [lens.name for lens in memory.lenses()] == ["apple", "mouse", "zebra"]
+        assert [lens.name for lens in memory.lenses.list()] == ["apple", "mouse", "zebra"]
 
     def test_set_again_it_is_replaced_whole(self, memory: Memorist) -> None:
-        memory.set_lens("mine", project="api", profile="rank")
+        memory.lenses.set("mine", project="api", profile="rank")
 
-        memory.set_lens("mine", sector="semantic")
+        memory.lenses.set("mine", sector="semantic")
 
-        lens = memory.lens("mine")
+        lens = memory.lenses.get("mine")
         assert (lens.filters, lens.profile) == ({"sector": "semantic"}, None)
 
     def test_removed_it_is_gone(self, memory: Memorist) -> None:
-        memory.set_lens("mine")
-        memory.remove_lens("mine")
+        memory.lenses.set("mine")
+        memory.lenses.remove("mine")
 
-        assert memory.lenses() == []
+        assert memory.lenses.list() == []
         with pytest.raises(NotFound, match="there is no lens 'mine'; none is set yet"):
-            memory.remove_lens("mine")
+            memory.lenses.remove("mine")
 
-    @pytest.mark.parametrize("call", ["lens", "remove_lens", "search"])
+    @pytest.mark.parametrize("call", ["get", "remove", "search"])
     def test_an_unknown_lens_is_named_with_those_there_are(self, memory: Memorist, call: str) -> None:
-        memory.set_lens("one")
-        memory.set_lens("two")
+        memory.lenses.set("one")
+        memory.lenses.set("two")
 
         with pytest.raises(NotFound, match="there is no lens 'three'; there are: one, two"):
-            memory.search("x", lens="three") if call == "search" else getattr(memory, call)("three")
+            memory.search("x", lens="three") if call == "search" else getattr(memory.lenses, call)("three")
 
     def test_those_of_another_namespace_are_behind_the_wall(self, memory: Memorist, path: Path) -> None:
-        memory.set_lens("mine")
+        memory.lenses.set("mine")
         with memorist.open(path, embedder="none", namespace="other") as other:
-            assert other.lenses() == []
+            assert other.lenses.list() == []
             with pytest.raises(NotFound):
                 other.search("x", lens="mine")
             with pytest.raises(NotFound):
-                other.remove_lens("mine")
-        assert memory.lens("mine").name == "mine"
+                other.lenses.remove("mine")
+        assert memory.lenses.get("mine").name == "mine"
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     @pytest.mark.parametrize(
         ("definition", "complaint"),
         [
@@ -102,16 +103,16 @@ class TestKeeping:
         self, memory: Memorist, definition: dict[str, Any], complaint: str
     ) -> None:
         with pytest.raises(InvalidInput, match=complaint):
-            memory.set_lens(**{"name": "mine", **definition})
+            memory.lenses.set(**{"name": "mine", **definition})
 
-        assert memory.lenses() == []
+        assert memory.lenses.list() == []
 
     def test_a_time_in_any_form_will_do(self, memory: Memorist) -> None:
         """`every time a caller gives may be an ISO 8601 string, a datetime or epoch seconds`."""
         new = memory.add("badger new", created_at="2026-04-10T12:00Z")
         memory.add("badger old", created_at="2026-03-10T12:00Z")
 
-        memory.set_lens("april", since=datetime(2026, 4, 1, tzinfo=UTC))
+        memory.lenses.set("april", since=datetime(2026, 4, 1, tzinfo=UTC))
 
         assert ids(memory.search("badger", lens="april")) == [new.id]
 
@@ -146,62 +147,62 @@ class TestFilters:
             salience=0.95,
             facts=[{"text": "digs", "kind": "state"}],
             created_at="2026-03-20T12:00Z",
-            near="off",
+            on_near_duplicate="off",
         )
         memory.pin(inside.id)
         outside = memory.add(
             "badger outside", created_at="2026-03-05T12:00Z" if field == "since" else "2026-05-05T12:00Z"
         )
 
-        memory.set_lens("narrow", **{field: value})
+        memory.lenses.set("narrow", **{field: value})
 
         assert ids(memory.search("badger", lens="narrow")) == [inside.id]
         assert set(ids(memory.search("badger"))) == {inside.id, outside.id}
 
     def test_a_session_can_be_in_a_lens(self, memory: Memorist) -> None:
-        memory.start_session(id="sess1")
-        inside = memory.add("badger inside", session="sess1", near="off")
-        memory.add("badger outside", near="off")
-        memory.set_lens("narrow", session="sess1")
+        memory.sessions.start(id="sess1")
+        inside = memory.add("badger inside", session="sess1", on_near_duplicate="off")
+        memory.add("badger outside", on_near_duplicate="off")
+        memory.lenses.set("narrow", session="sess1")
 
         assert ids(memory.search("badger", lens="narrow")) == [inside.id]
 
     def test_a_phrase_means_the_time_it_is_used(self, memory: Memorist) -> None:
-        memory.add("badger of long ago", created_at=days_ago(60), near="off")
-        recent = memory.add("badger of today", near="off")
-        memory.set_lens("recent", since="3 weeks ago")
+        memory.add("badger of long ago", created_at=days_ago(60), on_near_duplicate="off")
+        recent = memory.add("badger of today", on_near_duplicate="off")
+        memory.lenses.set("recent", since="3 weeks ago")
 
-        assert memory.lens("recent").filters == {"since": "3 weeks ago"}
+        assert memory.lenses.get("recent").filters == {"since": "3 weeks ago"}
         assert ids(memory.search("badger", lens="recent")) == [recent.id]
 
     def test_a_filter_given_explicitly_wins_and_the_others_stay(self, memory: Memorist) -> None:
         api, web, other = (
-            memory.add(f"badger {project} {kind}", project=project, kind=kind, near="off").id
+            memory.add(f"badger {project} {kind}", project=project, kind=kind, on_near_duplicate="off").id
             for project, kind in (("api", "adr"), ("web", "adr"), ("web", "note"))
         )
-        memory.set_lens("api", project="api", kind="adr")
+        memory.lenses.set("api", project="api", kind="adr")
 
         assert ids(memory.search("badger", lens="api")) == [api]
         assert ids(memory.search("badger", lens="api", project="web")) == [web]
         assert ids(memory.search("badger", lens="api", project="web", kind="note")) == [other]
 
     def test_zero_is_an_explicit_value(self, memory: Memorist) -> None:
-        low = memory.add("badger low", salience=0.1, near="off")
-        memory.set_lens("salient", min_salience=0.5)
+        low = memory.add("badger low", salience=0.1, on_near_duplicate="off")
+        memory.lenses.set("salient", min_salience=0.5)
 
         assert ids(memory.search("badger", lens="salient")) == []
         assert ids(memory.search("badger", lens="salient", min_salience=0)) == [low.id]
 
     def test_what_a_lens_holds_back_is_counted(self, memory: Memorist) -> None:
         memory.add("badger", project="web")
-        memory.set_lens("api", project="api")
+        memory.lenses.set("api", project="api")
 
         assert memory.search("badger", lens="api").hidden == {"project": 1}
 
     def test_facets_are_counted_through_it(self, memory: Memorist) -> None:
-        memory.add("badger one", project="web", kind="a", near="off")
-        memory.add("badger two", project="api", kind="b", near="off")
-        memory.set_lens("api", project="api")
+        memory.add("badger one", project="web", kind="a", on_near_duplicate="off")
+        memory.add("badger two", project="api", kind="b", on_near_duplicate="off")
+        memory.lenses.set("api", project="api")
 
         assert memory.search("badger", lens="api", facets=["kind"]).facets == {"kind": {"b": 1}}
 
@@ -221,7 +222,7 @@ class TestBoosts:
         second = placed.add("@0.8 second", **fields)
         assert ids(placed.search("anything")) == [first.id, second.id]
 
-        placed.set_lens("boosting", boosts={field: {"episodic" if field == "sector" else "wanted": 1.5}})
+        placed.lenses.set("boosting", boosts={field: {"episodic" if field == "sector" else "wanted": 1.5}})
 
         plain = {hit.memory.id: hit.score for hit in placed.search("anything")}
         results = placed.search("anything", lens="boosting")
@@ -232,12 +233,12 @@ class TestBoosts:
         assert all(0 <= hit.score <= 1 for hit in results)
 
     def test_tags_is_as_good_as_tag(self, memory: Memorist) -> None:
-        assert memory.set_lens("mine", boosts={"tags": {"x": 2}}).boosts == {"tag": {"x": 2.0}}
+        assert memory.lenses.set("mine", boosts={"tags": {"x": 2}}).boosts == {"tag": {"x": 2.0}}
 
     def test_less_than_one_puts_behind(self, placed: Memorist) -> None:
         events = placed.add("@0.9 event", sector="episodic")
         other = placed.add("@0.8 other")
-        placed.set_lens("no-events", boosts={"sector": {"episodic": 0.5}})
+        placed.lenses.set("no-events", boosts={"sector": {"episodic": 0.5}})
 
         results = placed.search("anything", lens="no-events")
 
@@ -248,7 +249,7 @@ class TestBoosts:
     def test_zero_puts_last_but_loses_nothing(self, placed: Memorist) -> None:
         muted = placed.add("@0.9 muted", kind="muted")
         other = placed.add("@0.1 other")
-        placed.set_lens("quiet", boosts={"kind": {"muted": 0}})
+        placed.lenses.set("quiet", boosts={"kind": {"muted": 0}})
 
         results = placed.search("anything", lens="quiet")
 
@@ -259,7 +260,7 @@ class TestBoosts:
         both = placed.add("@0.8 both", tags=["a", "b"])
         strong = placed.add("@0.8 strong", tags=["b"])
         weak = placed.add("@0.8 weak", tags=["a"])
-        placed.set_lens("tagged", boosts={"tag": {"a": 1.2, "b": 2.0}})
+        placed.lenses.set("tagged", boosts={"tag": {"a": 1.2, "b": 2.0}})
 
         scores = {hit.memory.id: hit.score for hit in placed.search("anything", lens="tagged")}
 
@@ -270,7 +271,7 @@ class TestBoosts:
         both = placed.add("@0.8 both", tags=["a"], kind="k")
         one = placed.add("@0.8 one", tags=["a"])
         none = placed.add("@0.8 none")
-        placed.set_lens("two", boosts={"tag": {"a": 2}, "kind": {"k": 1.5}})
+        placed.lenses.set("two", boosts={"tag": {"a": 2}, "kind": {"k": 1.5}})
 
         scores = {hit.memory.id: hit.score for hit in placed.search("anything", lens="two")}
 
@@ -281,7 +282,7 @@ class TestBoosts:
     def test_scores_stay_within_zero_and_one_and_in_order(self, placed: Memorist, profile: str) -> None:
         for number in range(12):
             placed.add(f"@0.{75 + number} badger {number}", kind=("a", "b", "c")[number % 3])
-        placed.set_lens("strong", boosts={"kind": {"a": 10, "b": 3}})
+        placed.lenses.set("strong", boosts={"kind": {"a": 10, "b": 3}})
 
         scores = [hit.score for hit in placed.search("badger", profile=profile, lens="strong", record="off")]
 
@@ -293,7 +294,7 @@ class TestBoosts:
         """`score orders`; the tail's are scaled so that `the order is also the order of the scores`."""
         placed.add("@0.8 otter")
         placed.add("@0.1 badger", kind="wanted")
-        placed.set_lens("strong", boosts={"kind": {"wanted": 4}})
+        placed.lenses.set("strong", boosts={"kind": {"wanted": 4}})
 
         scores = [
             hit.score for hit in placed.search("badger", profile="semantic-first", lens="strong", bm25_norm="max")
@@ -307,7 +308,7 @@ class TestRecencyAndProfile:
     def test_recency_of_the_lens_counts(self, placed: Memorist) -> None:
         old = placed.add("@0.9 old", created_at=days_ago(400))
         new = placed.add("@0.8 new")
-        placed.set_lens("fresh", recency={"form": "multiply", "weight": 1.0})
+        placed.lenses.set("fresh", recency={"form": "multiply", "weight": 1.0})
 
         assert ids(placed.search("anything")) == [old.id, new.id]
         results = placed.search("anything", lens="fresh")
@@ -317,14 +318,14 @@ class TestRecencyAndProfile:
     def test_recency_given_explicitly_wins(self, placed: Memorist) -> None:
         old = placed.add("@0.9 old", created_at=days_ago(400))
         new = placed.add("@0.8 new")
-        placed.set_lens("fresh", recency={"form": "multiply", "weight": 1.0})
+        placed.lenses.set("fresh", recency={"form": "multiply", "weight": 1.0})
 
         assert ids(placed.search("anything", lens="fresh", recency={"form": "none"})) == [old.id, new.id]
 
     def test_none_is_not_given(self, placed: Memorist) -> None:
         """`None is "not given"; 0 is a value`."""
         placed.add("@0.9 old", created_at=days_ago(400))
-        placed.set_lens("fresh", recency={"form": "multiply", "weight": 1.0})
+        placed.lenses.set("fresh", recency={"form": "multiply", "weight": 1.0})
 
         (hit,) = placed.search("anything", lens="fresh", recency=None, profile=None, project=None)
 
@@ -332,7 +333,7 @@ class TestRecencyAndProfile:
 
     def test_the_profile_of_the_lens_is_used(self, placed: Memorist) -> None:
         placed.add("@0.9 badger")
-        placed.set_lens("ranks", profile="rank")
+        placed.lenses.set("ranks", profile="rank")
 
         results = placed.search("badger", lens="ranks")
 
@@ -341,20 +342,20 @@ class TestRecencyAndProfile:
 
     def test_a_profile_given_explicitly_wins(self, placed: Memorist) -> None:
         placed.add("@0.9 badger")
-        placed.set_lens("ranks", profile="rank")
+        placed.lenses.set("ranks", profile="rank")
 
         assert placed.search("badger", lens="ranks", profile="notes").profile == "notes"
 
     def test_options_given_explicitly_win_over_the_profile_of_the_lens(self, placed: Memorist) -> None:
         placed.add_many(f"@0.9 badger {number}" for number in range(30))
-        placed.set_lens("sure", profile="confidence")
+        placed.lenses.set("sure", profile="confidence")
 
         assert len(placed.search("badger", lens="sure")) == 20
         assert len(placed.search("badger", lens="sure", limit=3)) == 3
 
     def test_an_empty_lens_changes_nothing(self, placed: Memorist) -> None:
         placed.add_many(f"@0.{number} badger" for number in range(1, 9))
-        placed.set_lens("clear")
+        placed.lenses.set("clear")
 
         plain, through = placed.search("badger"), placed.search("badger", lens="clear")
 

@@ -20,7 +20,7 @@ from statements import watched
 
 
 def test_a_part_of_a_session_id_is_enough_wherever_one_is_asked_for(memory: Memorist) -> None:
-    session = memory.start_session("api")
+    session = memory.sessions.start("api")
     part = session.id[-8:]
 
     added = memory.add("Retries are capped", session=part)
@@ -28,7 +28,7 @@ def test_a_part_of_a_session_id_is_enough_wherever_one_is_asked_for(memory: Memo
     memory.reinforce(added.id, session=part)
 
     assert memory.get(added.id).session.id == session.id
-    assert memory.session(part).memories == 1
+    assert memory.sessions.get(part).memories == 1
 
 
 def test_a_memory_cannot_be_replaced_from_a_time_that_lies_ahead(memory: Memorist) -> None:
@@ -42,7 +42,7 @@ def test_the_same_text_in_two_projects_is_no_duplicate(memory: Memorist) -> None
     for project in ("one", "two"):
         memory.add("The quick brown fox jumps over the lazy dog", project=project)
 
-    assert memory.duplicates() == []
+    assert memory.review.duplicates() == []
 
 
 def test_merging_takes_over_tags_facts_and_pins_and_can_be_undone(memory: Memorist) -> None:
@@ -50,7 +50,7 @@ def test_merging_takes_over_tags_facts_and_pins_and_can_be_undone(memory: Memori
     memory.pin(old.id)
     new = memory.add("Retries are capped at 5 now", tags=["new"])
 
-    kept = memory.merge(new.id, [old.id])
+    kept = memory.review.merge(new.id, [old.id])
 
     assert (kept.tags, kept.pinned, [fact.text for fact in kept.facts]) == (("new", "old"), True, ["the cap is five"])
     assert [hit.memory.id for hit in memory.search("five")] == [new.id]
@@ -62,14 +62,14 @@ def test_a_merge_that_cannot_be_done_changes_nothing(memory: Memorist) -> None:
     kept, other = memory.add("one thing", tags=["a"]), memory.add("another thing", tags=["b"])
 
     with pytest.raises(NotFound):
-        memory.merge(kept.id, [other.id, "nobody-has-this"])
+        memory.review.merge(kept.id, [other.id, "nobody-has-this"])
 
     assert memory.get(other.id).valid_until is None
     assert memory.get(kept.id).tags == ("a",)
 
 
 def test_what_was_recalled_a_moment_ago_is_seen_by_every_call(memory: Memorist) -> None:
-    session = memory.start_session()
+    session = memory.sessions.start()
     found = memory.add("Retries are capped")
     memory.search("retries", record_session=session.id)
 
@@ -78,19 +78,19 @@ def test_what_was_recalled_a_moment_ago_is_seen_by_every_call(memory: Memorist) 
     assert memory.list()[0].access_count == 2
     memory.search("retries", record_session=session.id)
     assert [one.id for one in memory.list(recalled=True)] == [found.id]
-    assert memory.session(session.id).memories == 1
+    assert memory.sessions.get(session.id).memories == 1
     assert [hit.memory.id for hit in memory.search("capped", session=session.id)] == [found.id]
     assert memory.stats().recalls == 3
 
 
 def test_naming_the_session_one_is_in_is_enough_to_have_a_search_logged(memory: Memorist) -> None:
-    session = memory.start_session()
+    session = memory.sessions.start()
     memory.add("Retries are capped")
 
     memory.search("retries", record_session=session.id)
     memory.search("capped", record_session=session.id, record="off")
 
-    assert [recall.query for recall in memory.recalls()] == ["retries"]
+    assert [recall.query for recall in memory.searches.list()] == ["retries"]
 
 
 def test_a_timeline_around_what_did_not_exist_yet_is_refused(memory: Memorist) -> None:
@@ -112,7 +112,7 @@ def test_a_timelines_search_leaves_no_trace_in_a_profile_that_records(path: Path
 
         memory.timeline(query="boats")
 
-        assert memory.recalls() == []
+        assert list(memory.searches.list()) == []
         assert memory.get(added.id).salience == added.salience
 
 
@@ -127,9 +127,9 @@ def test_a_memory_is_counted_once_among_what_was_held_back(memory: Memorist) -> 
 
 def test_a_fact_said_again_takes_on_what_is_said_of_it(memory: Memorist) -> None:
     note = memory.add("Anna moved")
-    memory.add_fact(note.id, "Anna lives in Lisbon", confidence=0.5)
+    memory.facts.add(note.id, "Anna lives in Lisbon", confidence=0.5)
 
-    again = memory.add_fact(note.id, "Anna lives in Lisbon", confidence=0.9, kind="location", subject="Anna")
+    again = memory.facts.add(note.id, "Anna lives in Lisbon", confidence=0.9, kind="location", subject="Anna")
 
     assert (again.kind, again.subject, again.confidence) == ("location", "Anna", 0.9)
     assert len(memory.get(note.id).facts) == 1
@@ -142,7 +142,7 @@ def test_a_part_of_a_fact_id_that_several_have_is_refused_with_the_choices(memor
         pytest.skip("the clock passed on between the two")
 
     with pytest.raises(Ambiguous):
-        memory.remove_fact(shared)
+        memory.facts.remove(shared)
 
 
 def test_a_memory_cannot_replace_itself(memory: Memorist) -> None:
@@ -157,8 +157,8 @@ def test_it_can_be_told_what_a_memory_replaced(memory: Memorist) -> None:
     memory.supersede(first.id, second.id)
     memory.supersede(second.id, third.id)
 
-    assert [memory_.id for memory_ in memory.replaced(third.id)] == [second.id]
-    assert memory.replaced(first.id) == []
+    assert [memory_.id for memory_ in memory.links.replaced(third.id)] == [second.id]
+    assert memory.links.replaced(first.id) == []
 
 
 class TestLateRecalls:
@@ -193,7 +193,7 @@ class TestLateRecalls:
             recall = Recall("recall-one", "swordfish77", secret.created_at, "hybrid", "balanced", None, None, (hit,))
             other._resources.store.recalls.record([(recall, Reinforcement())])
 
-            assert [recall.query for recall in memory.recalls()] == [None]
+            assert [recall.query for recall in memory.searches.list()] == [None]
 
         assert b"swordfish77" not in path.read_bytes()
 
@@ -202,7 +202,7 @@ class TestLateRecalls:
         before = datetime.now(UTC)
         memory.search("retries", record="reinforce")
         memory.reinforce(added.id, 0.5)
-        memory.recalls()
+        memory.searches.list()
 
         assert memory.get(added.id, as_of=before).salience == 0.5
         assert memory.get(added.id).reinforced_at > before
@@ -211,9 +211,9 @@ class TestLateRecalls:
         memory.add("Retries are capped")
         memory.search("retries", record="log")
 
-        assert memory.clear_recalls(before="yesterday") == 0
-        assert memory.clear_recalls() == 1
-        assert memory.recalls() == []
+        assert memory.searches.clear(before="yesterday") == 0
+        assert memory.searches.clear() == 1
+        assert list(memory.searches.list()) == []
 
 
 def test_purging_leaves_files_that_are_not_ours(memory: Memorist, path: Path) -> None:
@@ -228,7 +228,7 @@ def test_purging_leaves_files_that_are_not_ours(memory: Memorist, path: Path) ->
 def test_a_memory_without_a_project_replaces_none_of_a_project(memory: Memorist) -> None:
     noted = memory.add("Retries are capped at 5 in the billing client", project="api")
 
-    added = memory.add("Retries are capped at 5 in the billing client now", near="merge")
+    added = memory.add("Retries are capped at 5 in the billing client now", on_near_duplicate="merge")
 
     assert added.near is None
     assert not memory.get(noted.id).superseded
@@ -241,7 +241,7 @@ def test_texts_without_spaces_can_be_almost_the_same(memory: Memorist) -> None:
 
     assert added.near is not None
     assert added.near.id == old.id
-    assert len(memory.duplicates()) == 1
+    assert len(memory.review.duplicates()) == 1
 
 
 class TestSalienceAndItsClock:
@@ -331,7 +331,7 @@ class TestOtherNamespaces:
 
 
 def test_a_session_of_ones_own_is_not_taken_for_another(memory: Memorist) -> None:
-    memory.start_session(id="session-10")
+    memory.sessions.start(id="session-10")
 
     with pytest.raises(NotFound):
         memory.add("Retries are capped", session="session-1")
@@ -356,14 +356,14 @@ def test_a_lens_takes_every_form_of_a_filter_that_a_search_takes(
     memory: Memorist, filters: Callable[[], dict[str, Any]]
 ) -> None:
     memory.add("Retries are capped", project="api", tags=["a"])
-    memory.set_lens("mine", **filters())
+    memory.lenses.set("mine", **filters())
 
     assert len(memory.search("retries", lens="mine")) == 1
 
 
 def test_adding_to_a_session_asks_nothing_of_what_is_in_it(path: Path) -> None:
     with watched() as seen, memorist.open(path, embedder="none") as memory:
-        session = memory.start_session()
+        session = memory.sessions.start()
         memory.add_many({"content": f"note {number}", "session": session.id} for number in range(10))
         seen.clear()
         memory.add_many([{"content": "one more", "session": session.id}])

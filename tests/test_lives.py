@@ -32,7 +32,7 @@ from hypothesis.stateful import (
 import memorist
 from conftest import HashingEmbedder
 from memorist import Fact, InvalidInput, Memorist, Memory, NotFound
-from memorist.ingest import recorder
+from memorist.engine import recorder
 from memorist.profiles import FACT_DECAY
 from processes import contents
 
@@ -183,6 +183,12 @@ class World:
         out = [(link.target, link.kind, link.confidence) for link in links if link.source == id]
         back = [(link.source, link.kind, link.confidence) for link in links if link.target == id]
         return Counter(entry for entry in out + back if entry[0] in valid)
+
+    def count_links(self, id: str, at: datetime | None = None) -> int:
+        """Count its links with live memories: that one superseded the other counts, whichever of them it is."""
+        said = [(link.source, link.target) for link in self.links if link.kind == SUPERSEDES and link.held(at)]
+        others = [a if b == id else b for a, b in said if id in (a, b)]
+        return self.related(id, at).total() + sum(self.lives[other].live for other in others)
 
     def erase(self, id: str, now: datetime) -> None:
         """What it had replaced is replaced by what replaced it; nothing else is left of it."""
@@ -388,7 +394,7 @@ class Lives(RuleBasedStateMachine):
             facts=[dict(text=text, kind=kind, confidence=sure) for text, (kind, sure) in facts.items()],
             session=session,
             created_at=began,
-            near=near if began is None else "off",
+            on_near_duplicate=near if began is None else "off",
         )
         if known is not None:
             assert memory.id == known.id
@@ -530,9 +536,9 @@ class Lives(RuleBasedStateMachine):
             return
         if source is target:
             with pytest.raises(InvalidInput, match="related to itself"):
-                world.memory.relate(source.id, target.id, kind, confidence=sure)
+                world.memory.links.add(source.id, target.id, kind, confidence=sure)
             return
-        said = world.memory.relate(source.id, target.id, kind, confidence=sure)
+        said = world.memory.links.add(source.id, target.id, kind, confidence=sure)
         self.unlink(world, source.id, target.id, kind, said.valid_from)
         world.links.append(Link(source.id, target.id, kind, sure, said.valid_from))
 
@@ -550,11 +556,11 @@ class Lives(RuleBasedStateMachine):
             return
         begun = datetime.now(UTC)
         if any((link.source, link.target, link.kind) == (source.id, target.id, kind) for link in said):
-            world.memory.unrelate(source.id, target.id, kind)
+            world.memory.links.remove(source.id, target.id, kind)
             self.unlink(world, source.id, target.id, kind, begun)
         else:
             with pytest.raises(NotFound, match="nothing to take back"):
-                world.memory.unrelate(source.id, target.id, kind)
+                world.memory.links.remove(source.id, target.id, kind)
 
     def unlink(self, world: World, source: str, target: str, kind: str, end: datetime) -> None:
         for link in world.links:
@@ -631,7 +637,7 @@ class Lives(RuleBasedStateMachine):
     def add_fact(self, second: bool, one: int, text: str, kind: str | None, sure: float) -> None:
         world = self.world(second)
         if life := self.pick(world.live(), one):
-            fact = world.memory.add_fact(life.id, text, kind=kind, confidence=sure)
+            fact = world.memory.facts.add(life.id, text, kind=kind, confidence=sure)
             assert (fact.text, fact.memory_id, fact.confidence) == (text, life.id, sure)
             life.note(text, kind, sure, fact.reinforced_at)
 
@@ -641,11 +647,11 @@ class Lives(RuleBasedStateMachine):
         if life := self.pick([life for life in world.live() if life.facts], one):
             fact = world.memory.get(life.id).facts[0]
             if remove:
-                world.memory.remove_fact(fact.id)
+                world.memory.facts.remove(fact.id)
                 del life.facts[fact.text]
                 self.disturb()  # "with its history": it has never been
             else:
-                world.memory.reinforce_fact(fact.id, share)
+                world.memory.facts.reinforce(fact.id, share)
                 life.facts[fact.text].confirm(share, datetime.now(UTC))
 
     # Sessions and recalls
@@ -655,10 +661,10 @@ class Lives(RuleBasedStateMachine):
     def begin_or_end_a_session(self, second: bool) -> None:
         world = self.world(second)
         if world.session is None:
-            world.session = world.memory.start_session(id=f"session {len(world.used)}").id
+            world.session = world.memory.sessions.start(id=f"session {len(world.used)}").id
             world.used[world.session] = set()
         else:
-            ended = world.memory.end_session(world.session, "done").id
+            ended = world.memory.sessions.end(world.session, "done").id
             world.session = None
             with pytest.raises(InvalidInput, match="ended on"):
                 world.memory.add("too late", session=ended)
@@ -668,7 +674,7 @@ class Lives(RuleBasedStateMachine):
         world = self.world(second)
         session = world.session if in_session else None
         hits = world.memory.search(word, mode="keyword", record="reinforce", record_session=session, limit=ALL)
-        latest = world.memory.recalls(limit=1)[0]
+        latest = world.memory.searches.list(limit=1)[0]
         assert (latest.query, latest.session) == (word, session)
         assert [one.id for one in latest.memories] == [hit.memory.id for hit in hits]
         for hit in hits:
@@ -715,7 +721,7 @@ class Lives(RuleBasedStateMachine):
         assert (memory.session.id if memory.session else None) == life.session
         successor = world.successor(life.id)
         since = next((link.start for link in world.successions(life.id)), None)
-        assert _ties(memory) == (successor, since, world.related(life.id).total())
+        assert _ties(memory) == (successor, since, world.count_links(life.id))
         if successor is not None:
             assert memory.superseded_by is not None
             assert memory.superseded_by.content == world.lives[successor].content
@@ -854,7 +860,7 @@ class Lives(RuleBasedStateMachine):
         there = world.successions(id, at)
         assert memory.valid_until == (there[-1].start if there else None)
         assert (memory.superseded_by.id if memory.superseded_by else None) == world.successor(id, at)
-        assert memory.related_count == world.related(id, at).total()
+        assert memory.related_count == world.count_links(id, at)
 
     def check_meaning(self, world: World, expected: dict[str, Memory], at: datetime) -> None:
         """Semantic search in the past compares what was said then."""
@@ -928,7 +934,7 @@ def refused(memory: Memorist, old: Memory, new: Memory, at: datetime) -> bool:
 class TestRelationsInThePast:
     def test_the_count_of_relations_is_that_of_the_time(self, memory: Memorist) -> None:
         one, other, newer = memory.add("a fox"), memory.add("a wolf"), memory.add("a zebra")
-        memory.relate(one.id, other.id, "about")
+        memory.links.add(one.id, other.id, "about")
         then = moment()
         memory.supersede(other.id, newer.id)
 
@@ -1036,7 +1042,7 @@ class TestStrengthInThePast:
         then = moment()
         unhurried.search("fox", record="reinforce")
         unhurried.reinforce(one.id)
-        unhurried.recalls()  # now it is written
+        unhurried.searches.list()  # now it is written
 
         assert unhurried.get(one.id, as_of=then).salience == one.salience
 
@@ -1044,7 +1050,7 @@ class TestStrengthInThePast:
         one = unhurried.add("a fox")
         unhurried.search("fox", record="reinforce")
         reinforced = unhurried.reinforce(one.id).reinforced_at
-        unhurried.recalls()
+        unhurried.searches.list()
 
         assert unhurried.get(one.id).reinforced_at >= reinforced
 
@@ -1053,10 +1059,10 @@ class TestStrengthInThePast:
         self, memory: Memorist, filters: dict[str, Any]
     ) -> None:
         memory.add("a fox")
-        memory.start_session(id="a session")
+        memory.sessions.start(id="a session")
         then = moment()
         memory.search("fox", record="log", record_session="a session")
-        memory.recalls()
+        memory.searches.list()
 
         assert len(memory.list(**filters)) == 1
         assert len(memory.list(as_of=then, **filters)) == 0
@@ -1109,12 +1115,12 @@ class TestSessionsAndBatches:
     def test_the_session_that_used_a_memory_last_is_its_context(self, memory: Memorist) -> None:
         one = memory.add("a fox")
         for session in ("first", "second"):
-            memory.start_session(id=session)
+            memory.sessions.start(id=session)
         for session in ("first", "second", "first"):
             memory.search("fox", record="log", record_session=session)
-            memory.recalls()
+            memory.searches.list()
 
-        context = memory.session_context(one.id)
+        context = memory.sessions.context_of(one.id)
 
         assert context is not None
         assert context.session.id == "first"
@@ -1123,7 +1129,7 @@ class TestSessionsAndBatches:
         one, other = memory.add("a red fox"), memory.add("the red fox")
 
         with pytest.raises(InvalidInput):
-            memory.merge(one.id, [other.id, one.id])
+            memory.review.merge(one.id, [other.id, one.id])
 
         assert not memory.get(other.id).superseded
 
@@ -1134,8 +1140,8 @@ class TestSessionsAndBatches:
         assert [one.content for one in memory.list()] == ["one"]
 
     def test_a_session_is_known_by_a_part_of_its_id_wherever_one_is_named(self, memory: Memorist) -> None:
-        session = memory.start_session()
-        assert memory.session(session.id[-8:]) == session
+        session = memory.sessions.start()
+        assert memory.sessions.get(session.id[-8:]) == session
 
         added = memory.add("a fox", session=session.id[-8:])
 

@@ -178,7 +178,7 @@ class TestParts:
 
     def test_a_title_is_read_with_every_part(self, short: Memorist) -> None:
         with_title = short.add(long("quokka"), title="marsupial marsupial marsupial marsupial")
-        without = short.add(long("quokka") + " once more", near="off")
+        without = short.add(long("quokka") + " once more", on_near_duplicate="off")
 
         near = nearness(short, "marsupial quokka")
 
@@ -191,7 +191,7 @@ class TestParts:
 
     def test_filters_hold_for_what_a_part_finds(self, short: Memorist) -> None:
         mine = short.add(long("quokka"), project="mine", tags=["red"])
-        other = short.add(long("quokka") + " too", project="other", near="off")
+        other = short.add(long("quokka") + " too", project="other", on_near_duplicate="off")
 
         assert set(nearness(short, "quokka", project="mine")) == {mine.id}
         assert set(nearness(short, "quokka", project="other")) == {other.id}
@@ -201,7 +201,7 @@ class TestParts:
 
     def test_of_many_a_narrow_filter_finds_the_one_by_its_part(self, short: Memorist) -> None:
         short.add_many(f"{long('quokka')} number {number}" for number in range(60))
-        kept = short.add(long("quokka") + " the one", project="mine", near="off")
+        kept = short.add(long("quokka") + " the one", project="mine", on_near_duplicate="off")
 
         assert nearness(short, "quokka", project="mine")[kept.id] > BY_A_PART
 
@@ -563,7 +563,7 @@ class TestFromBeforeThereWereParts:
         told = "We went to the lake with the old bus and came home late. " * 3 + "There was a quokka. " * 5
         with memorist.open(path) as memory:
             memory.add(told)
-            memory.export(tmp_path / "all.jsonl", vectors=True)
+            memory.transfer.export(tmp_path / "all.jsonl", vectors=True)
         lines = (tmp_path / "all.jsonl").read_text("utf-8").splitlines()
         old = [{name: of for name, of in json.loads(line).items() if name != "part_vectors"} for line in lines]
         assert old != [json.loads(line) for line in lines]
@@ -571,7 +571,7 @@ class TestFromBeforeThereWereParts:
         other = tmp_path / "other.db"
 
         with memorist.open(other) as memory:
-            memory.import_(tmp_path / "old.jsonl")
+            memory.transfer.import_(tmp_path / "old.jsonl")
             assert parts(other) == []
             assert memory.reembed() == 1
 

@@ -1,12 +1,15 @@
 """Counting and forgetting by filters, pages of a search, and the namespaces of a database."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import memorist
 from memorist import InvalidInput, Memorist
 from memorist.profiles import PROFILES
+from memorist.store import forgetting
+from memorist.store.forgetting import list_versions
 
 
 @pytest.fixture
@@ -35,6 +38,41 @@ def test_what_passes_is_forgotten_and_can_be_restored(notes: Memorist) -> None:
 def test_hard_erases(notes: Memorist) -> None:
     assert notes.forget_many(hard=True, metadata={"n": 0}) == 10
     assert (notes.count(), notes.count(deleted=True)) == (20, 0)
+
+
+def test_what_is_changed_before_it_is_forgotten_is_tested_again(
+    notes: Memorist, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metadata are tested while others write; what is forgotten passes the filter at that moment all the same."""
+    first, second, third, fourth, fifth = notes.list(project="p1", metadata={"n": 2})
+    rounds = 0
+
+    def list_then_change(*arguments: Any) -> list[tuple[int, int]]:
+        nonlocal rounds
+        found, rounds = list_versions(*arguments), rounds + 1
+        if rounds == 1:
+            notes.update(first.id, metadata={"n": 7})
+            notes.update(second.id, project="p0")
+            notes.update(third.id, title="another title")
+            notes.pin(fourth.id)
+            notes.forget(fifth.id, hard=True)
+            notes.add("a new one", project="p1", metadata={"n": 2})
+        return found
+
+    monkeypatch.setattr(forgetting, "list_versions", list_then_change)
+
+    assert notes.forget_many(project="p1", metadata={"n": 2}, pinned=False) == 2
+    assert {one.id for one in notes.list(deleted=True)} >= {third.id}
+    assert notes.get([first.id, second.id, fourth.id]).missing == ()
+    assert (notes.count(project="p1", metadata={"n": 2}), notes.count(), notes.count(deleted=True)) == (1, 28, 2)
+
+
+def test_more_are_forgotten_than_one_transaction_takes(notes: Memorist, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forgetting, "_FORGOTTEN_AT_ONCE", 4)
+    monkeypatch.setattr(forgetting, "_LISTED_AT_ONCE", 11)
+
+    assert notes.forget_many(project=["p0", "p1"], metadata={"n": {"$gt": 0}}) == 20
+    assert (notes.count(), notes.count(deleted=True)) == (10, 20)
 
 
 @pytest.mark.parametrize("filters", [{}, {"project": None}, {"metadata": {}}, {"project": "p1", "as_of": "now"}])

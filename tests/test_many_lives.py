@@ -12,7 +12,7 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist
-from memorist.ingest import recorder
+from memorist.engine import recorder
 from patience import LONGEST
 from processes import ending, expect, running, tell
 
@@ -27,7 +27,7 @@ WORKER = """
         print("ready", flush=True)
         sys.stdin.readline()
         told = lives(memory, sys.argv[2], sys.argv[3], int(sys.argv[4]))
-    print(json.dumps([told, memory.recalls_lost]))
+    print(json.dumps([told, memory.searches.lost]))
 """
 
 
@@ -39,15 +39,15 @@ def lives(memory: Memorist, process: str, contested: str, rounds: int) -> list[d
 
 
 def live(memory: Memorist, name: str, contested: str, rounds: int) -> dict[str, Any]:
-    session = memory.start_session(id=f"session of {name}").id
+    session = memory.sessions.start(id=f"session of {name}").id
     told: dict[str, Any] = {"name": name, "session": session, "replaced": {}, "texts": {}, "won": []}
     for number in range(rounds):
-        old = memory.add(f"{name} held {number} to be true", session=session, near="off")
+        old = memory.add(f"{name} held {number} to be true", session=session, on_near_duplicate="off")
         new = memory.add(f"{name} knows better than {number}", session=session, facts=[f"{name} noted {number}"])
         told["texts"] |= {old.id: old.content, new.id: new.content}
         memory.supersede(old.id, new.id)
         told["replaced"][old.id] = new.id
-        memory.relate(new.id, contested, "about")
+        memory.links.add(new.id, contested, "about")
         memory.add(EVERYBODY)
         memory.search(f"{name} everybody", mode="keyword", record="reinforce", record_session=session, limit=1000)
         try:
@@ -55,7 +55,7 @@ def live(memory: Memorist, name: str, contested: str, rounds: int) -> dict[str, 
             told["won"].append(new.id)
         except InvalidInput:
             pass  # somebody was first
-    memory.end_session(session, f"{name} is done")
+    memory.sessions.end(session, f"{name} is done")
     with pytest.raises(InvalidInput, match="ended on"):
         memory.add(f"{name} came too late", session=session)
     return told
@@ -99,10 +99,10 @@ def check_life(memory: Memorist, told: dict[str, Any], rounds: int) -> None:
         assert before.valid_until is not None
         assert before.valid_until >= before.recorded_at
         assert [fact.text.split()[0] for fact in memory.get(new).facts] == [told["name"]]
-    session = memory.session(told["session"])
+    session = memory.sessions.get(told["session"])
     assert (session.summary, session.ended_at is not None) == (f"{told['name']} is done", True)
     assert set(texts) <= {one.id for one in memory.list(session=session.id, limit=1000)}
-    recalls = memory.recalls(session=session.id, limit=1000)
+    recalls = memory.searches.list(session=session.id, limit=1000)
     assert [recall.query for recall in recalls] == [f"{told['name']} everybody"] * rounds
     # The first was made when there was one memory to be found by its name, and each later one found one more.
     named = [sum(memory_id.id in texts for memory_id in recall.memories) for recall in reversed(recalls)]
@@ -119,7 +119,7 @@ def check_what_all_did(memory: Memorist, told: list[dict[str, Any]], contested: 
     assert Counter(one.relation.kind for one in related if one.relation) == {"about": total}
 
     everybody = memory.get(shared)
-    recalled = len(memory.recalls(memory=shared, limit=100_000))
+    recalled = len(memory.searches.list(memory=shared, limit=100_000))
     assert everybody.access_count == recalled == total
     # Each took its share of what was missing to 1, in whatever order: none was lost.
     assert everybody.salience == pytest.approx(1 - 0.5 * 0.9**total * 0.98**recalled)
@@ -131,11 +131,11 @@ def test_what_another_process_recalled_in_a_session_before_it_ended_belongs_to_i
     monkeypatch.setattr(recorder, "BATCH_DELAY", 60.0)
     with memorist.open(path, embedder="none") as memory:
         one = memory.add("the one thing to know")
-        session = memory.start_session().id
+        session = memory.sessions.start().id
         with memorist.open(path, embedder="none") as other:
             other.search("one thing", record="log", record_session=session)
-            memory.end_session(session)
+            memory.sessions.end(session)
 
-        assert [recall.query for recall in memory.recalls()] == ["one thing"]
-        assert [recall.query for recall in memory.recalls(session=session)] == ["one thing"]
+        assert [recall.query for recall in memory.searches.list()] == ["one thing"]
+        assert [recall.query for recall in memory.searches.list(session=session)] == ["one thing"]
         assert [each.id for each in memory.list(session=session)] == [one.id]

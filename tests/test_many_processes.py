@@ -79,7 +79,7 @@ def test_eight_processes_write_while_two_search_and_nothing_is_lost(path: Path, 
 UPSERTER = """
     import sys, memorist
     target, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    with memorist.open(target, embedder="none", near="off") as memory:
+    with memorist.open(target, embedder="none", on_near_duplicate="off") as memory:
         print("ready", flush=True)
         sys.stdin.readline()
         for number in range(count):

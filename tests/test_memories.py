@@ -104,6 +104,7 @@ class TestAdding:
 
         assert memory.get(added.id).content == "half \ufffd pair and \ufffd nothing"
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     @pytest.mark.parametrize(
         ("fields", "complaint"),
         [
@@ -139,6 +140,7 @@ class TestAdding:
 
         assert len(memory.list()) == 0
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_a_field_that_does_not_exist_is_refused(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match="no field 'colour'"):
             memory.add_many([{"content": "x", "colour": "red"}])
@@ -262,12 +264,14 @@ class TestListing:
 
         assert cursors[0] == cursors[1]
 
+    @pytest.mark.local_only("a server refuses it in other words")
     def test_a_limit_has_no_upper_bound_but_a_lower_one(self, memory: Memorist) -> None:
         assert len(memory.list(limit=1_000_000)) == 0
         for limit in (0, -1, "5", None, True):
             with pytest.raises(InvalidInput):
                 memory.list(limit=limit)  # type: ignore[arg-type]
 
+    @pytest.mark.local_only("a server refuses it in other words")
     def test_filters_are_those_of_search(self, memory: Memorist) -> None:
         memory.add("a", project="api", tags=["x", "y"])
         memory.add("b", project="web", tags=["x"])
@@ -447,11 +451,11 @@ class TestOpening:
         writes: list[Callable[[Memorist], object]] = [
             lambda memory: memory.add("x"),
             lambda memory: memory.add_many(["x"]),
-            lambda memory: memory.add_turn("user", "x", conversation="c"),
-            lambda memory: memory.start_session(),
-            lambda memory: memory.set_lens("mine", kind="note"),
-            lambda memory: memory.clear_recalls(),
-            lambda memory: memory.create_file("/memories/a.md", "x"),
+            lambda memory: memory.sessions.add_turn("user", "x", conversation="c"),
+            lambda memory: memory.sessions.start(),
+            lambda memory: memory.lenses.set("mine", kind="note"),
+            lambda memory: memory.searches.clear(),
+            lambda memory: memory.files.create("/memories/a.md", "x"),
             lambda memory: memory.forget_many(project="p"),
             lambda memory: memory.purge(),
         ]

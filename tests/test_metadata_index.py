@@ -11,9 +11,9 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist
+from memorist.arguments import Filter
 from memorist.engine.backends import open_backend
 from memorist.metadata_filter import parse_metadata_filter
-from memorist.records import Filter
 from memorist.store.database import Connection
 from memorist.store.filters import filter_conditions
 from memorist.store.metadata_index import MetadataIndex
@@ -160,6 +160,7 @@ class TestFollowing:
     def memory(self, open_with: Open) -> Memorist:
         return open_with(["user", "who.city"])
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_an_update_a_restoring_and_an_erasure_are_followed(self, memory: Memorist, store: Store) -> None:
         note = memory.add("a note", metadata={"user": "anna", "who": [{"city": "Rome"}, {"city": ["Bonn", "Rome"]}]})
         assert entries(store) == [("array", "", 0), ("text", "Bonn", 0), ("text", "Rome", 0), ("text", "anna", 0)]
@@ -174,14 +175,15 @@ class TestFollowing:
 
     def test_an_import_is_followed(self, memory: Memorist, target: Path | str, tmp_path: Path) -> None:
         memory.add("a note", metadata={"user": "anna"})
-        memory.export(tmp_path / "all.jsonl")
+        memory.transfer.export(tmp_path / "all.jsonl")
         memory.forget_many(metadata={"user": "anna"}, hard=True)
 
-        memory.import_(tmp_path / "all.jsonl")
+        memory.transfer.import_(tmp_path / "all.jsonl")
 
         assert memory.search("note", metadata={"user": "anna"})
         assert memory.check().ok
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     @pytest.mark.parametrize("damage", ["delete from memory_fields", "update memory_fields set text = 'ben'"])
     def test_a_check_finds_and_repairs_what_is_wrong(self, memory: Memorist, store: Store, damage: str) -> None:
         memory.add("a note", metadata={"user": "anna"})
@@ -231,11 +233,13 @@ class TestLookingUp:
                 plan = str(connection.fetch(f"{explain} {keys}", values))
                 assert "memory_fields_pkey" in plan or "SEARCH f USING PRIMARY KEY" in plan, (filter, plan)
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_what_the_index_cannot_list_is_tested_one_by_one(self, memory: Memorist, store: Store) -> None:
         with store._pool.reading() as connection:
             for filter in NOT_LISTED:
                 assert write_conditions(connection, filter)[0] == ""
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     @pytest.mark.parametrize("filter", DECIDED, ids=str)
     def test_the_index_alone_decides_where_it_can(self, memory: Memorist, store: Store, filter: dict[str, Any]) -> None:
         with store._pool.snapshot() as connection:
@@ -251,6 +255,7 @@ class TestLookingUp:
         assert (every - keys if found.inverted else keys) == {rid for (rid,) in rows}
         assert "@field(" not in test
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     @pytest.mark.parametrize("filter", LEFT_TO_METADATA, ids=lambda filter: str(filter)[:40])
     def test_what_it_cannot_tell_is_left_to_the_metadata(
         self, memory: Memorist, store: Store, filter: dict[str, Any]
@@ -261,6 +266,7 @@ class TestLookingUp:
             assert MetadataIndex("default").find_keys(connection, condition, 10_000) is None
             assert "@field(" in write_conditions(connection, filter)[1]
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_more_than_is_asked_for_is_not_read(self, memory: Memorist, store: Store) -> None:
         condition = parse_metadata_filter({"tags": "a"})
         assert condition is not None
@@ -268,6 +274,7 @@ class TestLookingUp:
             assert MetadataIndex("default").find_keys(connection, condition, 1999) is None
             assert MetadataIndex("default").find_keys(connection, condition, 2000) is not None
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_large_numbers_and_long_texts_are_told_apart(self, memory: Memorist) -> None:
         for number, value in enumerate((2**53, 2**53 + 1, "x" * 200, "x" * 201, "x" * 199)):
             memory.add(f"large {number}", id=f"large{number}", metadata={"n": value})
@@ -278,6 +285,7 @@ class TestLookingUp:
         assert memory.count(metadata={"n": {"$gt": 2**53}}) == 1
         assert memory.count(metadata={"n": {"$gt": "x" * 199}}) == 2
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_a_range_may_be_met_by_two_items_of_a_list(self, memory: Memorist) -> None:
         memory.add("a list", metadata={"n": [-1, -9]})
         memory.add("another list", metadata={"n": [-1, -2]})
@@ -285,6 +293,7 @@ class TestLookingUp:
         assert memory.count(metadata={"n": {"$gt": -5, "$lt": -5}}) == 1
         assert len(memory.search("list", metadata={"n": {"$gt": -5, "$lt": -5}})) == 1
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_a_field_dropped_by_another_process_hides_nothing(self, memory: Memorist, store: Store) -> None:
         with store._pool.snapshot() as connection:
             narrowed, test, values = write_conditions(connection, {"n": 5})
@@ -308,8 +317,8 @@ def test_what_is_forgotten_superseded_or_expired_is_not_found_by_the_index(
 ) -> None:
     with memorist.open(target, embedder=HashingEmbedder(), metadata_index=["team"]) as memory:
         for name in ("kept", "forgotten", "erased", "old", "new", "expired"):
-            memory.add(f"a note that is {name}", id=f"note-{name}", metadata={"team": "a"}, near="off")
-        memory.add("a note of others", metadata={"team": "b"}, near="off")
+            memory.add(f"a note that is {name}", id=f"note-{name}", metadata={"team": "a"}, on_near_duplicate="off")
+        memory.add("a note of others", metadata={"team": "b"}, on_near_duplicate="off")
         memory.forget("note-forgotten")
         memory.forget("note-erased", hard=True)
         memory.supersede("note-old", "note-new")

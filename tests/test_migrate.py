@@ -25,7 +25,7 @@ from test_long_memories import ShortSighted, long
 def exported(target: Path | str, namespace: str = "default") -> bytes:
     file = io.BytesIO()
     with memorist.open(target, namespace=namespace, embedder="none", read_only=True) as memory:
-        memory.export(file, vectors=True)
+        memory.transfer.export(file, vectors=True)
     return file.getvalue()
 
 
@@ -34,10 +34,10 @@ def records(data: bytes) -> list[dict[str, Any]]:
 
 
 def fill(path: Path, count: int = 30, namespace: str = "default") -> None:
-    with memorist.open(path, namespace=namespace, embedder=HashingEmbedder(), near="off") as memory:
+    with memorist.open(path, namespace=namespace, embedder=HashingEmbedder(), on_near_duplicate="off") as memory:
         memory.add_many(f"note {number} of the harbour" for number in range(count))
         first, second = memory.list(limit=2)
-        memory.relate(first.id, second.id, "about")
+        memory.links.add(first.id, second.id, "about")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -53,22 +53,28 @@ def used(path: Path, tmp_path: Path) -> Path:
     with memorist.open(path, embedder=ShortSighted("z-first", 32)) as memory:
         known = full_life(memory, tmp_path / "docs")
         odd = {"": "empty", "n": [1e-300, -0.0, 2**53 + 1, 1.5e300, None], "日本\u2028": {"\\u0000": "\\", "é": "é"}}
-        memory.add("東京の港は八時に閉まります", metadata=odd, tags=["港", "a'b\"c\\"], project="a/b ç", near="off")
-        memory.add(long("港は九時に開きます。"), title="Long", near="off")
-        memory.create_file("/notes/todo.md", "buy tea")
-        memory.edit_file("/notes/todo.md", lambda text: f"{text}\nand bread")
-        memory.create_file("/notes/gone.md", "nothing")
-        memory.forget_files("/notes/gone.md")
-        other = memory.add("Retries are capped at six", near="off")
-        memory.merge(known["new"], [other.id])
+        memory.add(
+            "東京の港は八時に閉まります",
+            metadata=odd,
+            tags=["港", "a'b\"c\\"],
+            project="a/b ç",
+            on_near_duplicate="off",
+        )
+        memory.add(long("港は九時に開きます。"), title="Long", on_near_duplicate="off")
+        memory.files.create("/notes/todo.md", "buy tea")
+        memory.files.edit("/notes/todo.md", lambda text: f"{text}\nand bread")
+        memory.files.create("/notes/gone.md", "nothing")
+        memory.files.forget("/notes/gone.md")
+        other = memory.add("Retries are capped at six", on_near_duplicate="off")
+        memory.review.merge(known["new"], [other.id])
         memory.search("harbour", record="log")
-        memory.set_lens("all of it", project="api")
+        memory.lenses.set("all of it", project="api")
         memory.forget(memory.add("erased for good").id, hard=True)
     with memorist.open(path, embedder=ShortSighted("a-second", 16)) as memory:
         memory.reembed()
         memory.update(known["third"], content="Der Hafen heißt jetzt 9090. " * 20)
         with memorist.open(path, embedder="none") as waiting:
-            waiting.add("without a vector", near="off")
+            waiting.add("without a vector", on_near_duplicate="off")
     with memorist.open(path, namespace="other", embedder="none") as memory:
         memory.add("of another namespace")
     return path
@@ -108,8 +114,8 @@ def test_a_copy_lives_on_and_numbers_what_is_new_behind_what_was_copied(
 ) -> None:
     memorist.migrate(used, postgres_url)
     with memorist.open(postgres_url, embedder="none") as memory:
-        new = memory.add("after the move", near="off")
-        memory.start_session("api")
+        new = memory.add("after the move", on_near_duplicate="off")
+        memory.sessions.start("api")
     memorist.migrate(postgres_url, tmp_path / "back.db")
 
     assert [one["id"] for one in records(exported(tmp_path / "back.db")) if one["type"] == "memory"][-1] == new.id
@@ -178,8 +184,8 @@ def test_what_was_added_to_the_source_meanwhile_is_copied_by_the_next_run(path: 
     fill(path)
     memorist.migrate(path, postgres_url)
     with memorist.open(path, embedder=HashingEmbedder()) as memory:
-        memory.add("a late one", session=memory.start_session("api").id, near="off")
-        memory.set_lens("a", project="api")
+        memory.add("a late one", session=memory.sessions.start("api").id, on_near_duplicate="off")
+        memory.lenses.set("a", project="api")
 
     report = memorist.migrate(path, postgres_url)
 
@@ -238,11 +244,11 @@ def test_a_target_with_other_memories_is_refused_and_left_as_it_is(path: Path, c
 @pytest.mark.parametrize(
     "change",
     [
-        lambda memory, id: memory.add("one more", near="off"),
+        lambda memory, id: memory.add("one more", on_near_duplicate="off"),
         lambda memory, id: memory.update(id, title="changed"),
         lambda memory, id: memory.forget(id, hard=True),
-        lambda memory, id: memory.set_lens("mine", project="api"),
-        lambda memory, id: memory.start_session("api"),
+        lambda memory, id: memory.lenses.set("mine", project="api"),
+        lambda memory, id: memory.sessions.start("api"),
     ],
 )
 def test_a_copy_that_is_in_use_is_never_written_over(
@@ -310,7 +316,9 @@ def test_a_missing_or_an_extra_record_is_counted_and_named(path: Path, tmp_path:
         f"29 of 30 memory records.*first difference is memory {known[5]}": lambda memory: memory.forget(
             known[5], hard=True
         ),
-        "1 of 0 lens records.*lens mine, which is not in the source": lambda memory: memory.set_lens("mine", kind="a"),
+        "1 of 0 lens records.*lens mine, which is not in the source": lambda memory: memory.lenses.set(
+            "mine", kind="a"
+        ),
     }
     for number, (said, act) in enumerate(acts.items()):
         copy = tmp_path / f"{number}.db"
@@ -399,7 +407,7 @@ def test_what_the_other_database_cannot_store_is_named(path: Path, postgres_url:
     for name in ("one.md", "two.md"):
         (tmp_path / "docs" / name).write_text(f"# {name}")
     with memorist.open(path, embedder="none") as memory:
-        memory.index(tmp_path / "docs")
+        memory.documents.index(tmp_path / "docs")
     _break(path, f"update documents set path = '{random.Random(1).randbytes(4000).hex()}' where did = 1")
     id = records(exported(path))[0]["id"]
 

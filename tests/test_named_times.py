@@ -55,9 +55,9 @@ def test_without_a_time_in_the_question_nothing_changes(meetings: Memorist) -> N
 
 
 def test_a_clearly_better_answer_from_another_time_stays_first(meetings: Memorist) -> None:
-    meetings.add("The lighthouse keeper retired and moved to the coast", created_at="2025-11-03T12:00:00+00:00")
+    meetings.add("The lighthouse token_auth retired and moved to the coast", created_at="2025-11-03T12:00:00+00:00")
 
-    assert colours(meetings, "why did the lighthouse keeper retire last month?")[0] == "coast"
+    assert colours(meetings, "why did the lighthouse token_auth retire last month?")[0] == "coast"
 
 
 @pytest.mark.parametrize("profile", ["balanced", "precise"])

@@ -57,7 +57,7 @@ FILLER = (
 @pytest.mark.parametrize("sentences", [20, 40, 80])
 def test_a_sentence_among_many_is_found_and_reaches_the_context(bundled_model: LocalEmbedder, sentences: int) -> None:
     drawn = random.Random(sentences)
-    with memorist.open(":memory:", embedder=bundled_model, near="off") as memory:
+    with memorist.open(":memory:", embedder=bundled_model, on_near_duplicate="off") as memory:
         ids = {}
         for needle, _ in NEEDLES:
             note = [drawn.choice(FILLER) for _ in range(sentences)]

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 import memorist
-from memorist import InvalidInput, Memorist
-from memorist.nesting import MAX_ENTRIES, MAX_LEVELS, cut_levels
+from memorist import InvalidInput, Memorist, nesting
+from memorist.nesting import MAX_ENTRIES, MAX_LEVELS, count_values, cut_levels
 from memorist.validation import MAX_METADATA_CHARACTERS
 
 
@@ -49,7 +49,7 @@ TOO_MUCH = {
         lambda memory, metadata: memory.update("kept", metadata=metadata),
         lambda memory, metadata: memory.list(metadata=metadata),
         lambda memory, metadata: memory.search("x", metadata=metadata),
-        lambda memory, metadata: memory.set_lens("deep", metadata=metadata),
+        lambda memory, metadata: memory.lenses.set("deep", metadata=metadata),
     ],
     ids=["add", "add_many", "update", "list", "search", "lens"],
 )
@@ -64,17 +64,17 @@ def test_metadata_that_are_too_much_are_refused_and_nothing_is_stored(
         write(memory, TOO_MUCH[what])
 
     assert [(one.id, dict(one.metadata)) for one in memory.list()] == [("kept", {})]
-    assert memory.lenses() == []
+    assert memory.lenses.list() == []
 
 
 def test_metadata_as_deep_as_may_be_come_back_as_they_were(memory: Memorist, tmp_path: Path) -> None:
     deepest = nested(MAX_LEVELS)
     memory.add("deep", id="deep", metadata=deepest)
     memory.update("deep", title="now it has a version")
-    memory.export(tmp_path / "out.jsonl")
+    memory.transfer.export(tmp_path / "out.jsonl")
 
     with memorist.open(tmp_path / "copy.db", embedder="none") as copy:
-        copy.import_(tmp_path / "out.jsonl")
+        copy.transfer.import_(tmp_path / "out.jsonl")
         assert copy.get("deep").metadata == memory.get("deep").metadata == deepest
         assert len(copy.history("deep")) == 1
 
@@ -86,12 +86,12 @@ def test_an_import_refuses_deep_metadata(memory: Memorist, tmp_path: Path, level
     mem0.write_text(f'[{{"id": "0123456789ab", "memory": "likes tea", "metadata": {deep}}}]')
     export = tmp_path / "out.jsonl"
     memory.add("x", id="x", metadata={"here": 1})
-    memory.export(export)
+    memory.transfer.export(export)
     export.write_text(export.read_text().replace('{"here":1}', deep))
 
     for file in (mem0, export):
         with suppress(InvalidInput):  # or it is reported as skipped
-            assert memory.import_(file).added == 0
+            assert memory.transfer.import_(file).added == 0
     assert memory.count() == 1
 
 
@@ -128,8 +128,8 @@ READERS: dict[str, Callable[[Memorist, Path], Any]] = {
     "timeline": lambda memory, path: memory.timeline(),
     "history": lambda memory, path: memory.history("deep"),
     "related": lambda memory, path: memory.related("deep"),
-    "export": lambda memory, path: memory.export(path / "out.jsonl"),
-    "export as Markdown": lambda memory, path: memory.export(path / "notes", format="markdown"),
+    "export": lambda memory, path: memory.transfer.export(path / "out.jsonl"),
+    "export as Markdown": lambda memory, path: memory.transfer.export(path / "notes", format="markdown"),
     "stats": lambda memory, path: memory.stats(),
     "check": lambda memory, path: memory.check(),
     "update": lambda memory, path: memory.update("deep", title="changed"),
@@ -182,3 +182,27 @@ def memory_snapshot(metadata: str) -> str:
 def test_a_text_of_json_is_cut_at_a_level(text: str, levels: int, cut: str) -> None:
     assert cut_levels(text, levels) == cut
     json.loads(cut)
+
+
+@pytest.mark.parametrize(
+    ("value", "containers", "values"),
+    [
+        (1, 0, 1),
+        ([], 1, 1),
+        ([[], {}, {"a": [1, 2]}], 5, 7),
+        ("[{,", 0, 1),
+        (["\\", "[", '\\"[', '"', {"\\\\": ","}], 2, 7),
+        ("\\" * 50 + '"[' * 20, 0, 1),
+    ],
+)
+@pytest.mark.parametrize("piece", [1, 2, 3, 7, 1000])
+def test_values_of_json_are_counted_without_parsing(
+    value: object, containers: int, values: int, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In pieces of any length; an empty list or object counts for one value more than it is."""
+    monkeypatch.setattr(nesting, "_PIECE_CHARACTERS", piece)
+
+    counted, most = count_values(json.dumps(value))
+
+    assert counted == containers
+    assert values <= most <= values + containers + 1

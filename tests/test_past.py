@@ -178,7 +178,7 @@ class TestWhatItSaid:
 
 class TestMeaning:
     def test_the_vector_of_then_is_compared(self, path: Path) -> None:
-        with memorist.open(path, embedder=PlacedEmbedder(), near="off") as memory:
+        with memorist.open(path, embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
             added = memory.add("@0.9 badger")
             other = memory.add("@0.5 weasel")
             then = now()
@@ -193,7 +193,7 @@ class TestMeaning:
         assert after[1].similarity == pytest.approx(0.1, abs=1e-3)
 
     def test_the_vector_is_its_own_where_only_a_tag_changed_since(self, path: Path) -> None:
-        with memorist.open(path, embedder=PlacedEmbedder(), near="off") as memory:
+        with memorist.open(path, embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
             added = memory.add("@0.9 badger")
             first = now()
             memory.update(added.id, tags=["x"])
@@ -207,7 +207,7 @@ class TestMeaning:
                 assert hit.similarity == pytest.approx(similarity, abs=1e-3)
 
     def test_a_text_that_came_back_has_the_vector_of_each_time(self, path: Path) -> None:
-        with memorist.open(path, embedder=PlacedEmbedder(), near="off") as memory:
+        with memorist.open(path, embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
             added = memory.add("@0.9 badger")
             moments = [(now(), 0.9)]
             for text, similarity in (("@0.1 otter", 0.1), ("@0.9 badger", 0.9), ("@0.4 weasel", 0.4)):
@@ -219,8 +219,8 @@ class TestMeaning:
                 assert hit.similarity == pytest.approx(similarity, abs=1e-3)
 
     def test_hybrid_search_finds_it_by_both(self, hashed: Memorist) -> None:
-        added = hashed.add("the badger lives in Kassel", near="off")
-        hashed.add("nobody else has such words", near="off")
+        added = hashed.add("the badger lives in Kassel", on_near_duplicate="off")
+        hashed.add("nobody else has such words", on_near_duplicate="off")
         then = now()
         hashed.update(added.id, content="the otter swims through Bremen")
 
@@ -232,7 +232,7 @@ class TestMeaning:
         assert hashed.search("badger Kassel")[0].match != ("keyword", "vector")
 
     def test_the_real_model_finds_what_was_meant_then(self, understanding: Memorist) -> None:
-        added = understanding.add("We release on Fridays", near="off")
+        added = understanding.add("We release on Fridays", on_near_duplicate="off")
         then = now()
         understanding.update(added.id, content="Lunch is at noon")
 
@@ -243,7 +243,7 @@ class TestMeaning:
         assert before[0].relevance > (after[0].relevance if after else 0.0)
 
     def test_related_compares_what_was_similar_then(self, path: Path) -> None:
-        with memorist.open(path, embedder=PlacedEmbedder(), near="off") as memory:
+        with memorist.open(path, embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
             one = memory.add("@0.9 one")
             near = memory.add("@0.88 near")
             far = memory.add("@0.1 far")
@@ -254,9 +254,9 @@ class TestMeaning:
             assert ids(memory.related(one.id)) == [far.id, near.id]
 
     def test_related_compares_the_words_of_then(self, memory: Memorist) -> None:
-        one = memory.add("apples grow on trees", near="off")
-        apples = memory.add("apples make a pie", near="off")
-        oranges = memory.add("oranges make juice", near="off")
+        one = memory.add("apples grow on trees", on_near_duplicate="off")
+        apples = memory.add("apples make a pie", on_near_duplicate="off")
+        oranges = memory.add("oranges make juice", on_near_duplicate="off")
         then = now()
         memory.update(one.id, content="oranges grow in Spain")
 
@@ -332,7 +332,7 @@ class TestFilters:
 
     def test_the_session_filter_is_of_then(self, memory: Memorist) -> None:
         """`as_of asks what was so at that time; all other fields then hold for that time`."""
-        memory.start_session(id="sess1")
+        memory.sessions.start(id="sess1")
         added = memory.add("the badger")
         then = now()
         memory.reinforce(added.id, session="sess1")
@@ -344,7 +344,7 @@ class TestFilters:
         added = memory.add("the badger")
         then = now()
         memory.search("badger", record="log")
-        memory.recalls()
+        memory.searches.list()
 
         assert memory.get(added.id).access_count == 1
         assert memory.get(added.id, as_of=then).access_count == 0
@@ -366,7 +366,7 @@ class TestFacts:
     def test_facts_added_later_were_not_there(self, memory: Memorist) -> None:
         added = memory.add("a memory", facts=["the sky is blue"])
         then = now()
-        memory.add_fact(added.id, "the badger digs", kind="habit")
+        memory.facts.add(added.id, "the badger digs", kind="habit")
 
         assert [fact.text for fact in memory.get(added.id, as_of=then).facts] == ["the sky is blue"]
         assert [fact.text for fact in memory.list(as_of=then)[0].facts] == ["the sky is blue"]
@@ -380,9 +380,9 @@ class TestFacts:
 
     def test_confidence_is_of_then(self, memory: Memorist) -> None:
         added = memory.add("the badger digs")
-        fact = memory.add_fact(added.id, "badgers dig", confidence=0.4, decay_rate=0)
+        fact = memory.facts.add(added.id, "badgers dig", confidence=0.4, decay_rate=0)
         then = now()
-        memory.reinforce_fact(fact.id, 0.5)
+        memory.facts.reinforce(fact.id, 0.5)
 
         (before,) = memory.get(added.id, as_of=then).facts
         (after,) = memory.get(added.id).facts
@@ -396,7 +396,7 @@ class TestFacts:
         added = memory.add("the badger digs")
         moments = []
         for confidence in (0.2, 0.9, 0.5, 0.7):
-            memory.add_fact(added.id, "badgers dig", confidence=confidence, decay_rate=0)
+            memory.facts.add(added.id, "badgers dig", confidence=confidence, decay_rate=0)
             moments.append((now(), confidence))
 
         for then, confidence in moments:
@@ -540,7 +540,7 @@ class TestWhatWasThere:
 
 class TestSuperseding:
     def test_what_was_superseded_later_held_then(self, hashed: Memorist) -> None:
-        old, new = hashed.add("badger old", near="off"), hashed.add("badger new", near="off")
+        old, new = hashed.add("badger old", on_near_duplicate="off"), hashed.add("badger new", on_near_duplicate="off")
         then = now()
         hashed.supersede(old.id, new.id)
 
@@ -567,7 +567,7 @@ class TestSuperseding:
         a, b = memory.add_many(["badger a", "badger b"])
         memory.supersede(a, b)
         then = now()
-        c = memory.add("badger c", near="off")
+        c = memory.add("badger c", on_near_duplicate="off")
         memory.supersede(b, c.id)
         memory.forget(b, hard=True)
 
@@ -589,12 +589,12 @@ class TestRelations:
     def test_related_gives_the_links_of_then(self, memory: Memorist) -> None:
         a, b, c = memory.add_many(["one", "two", "three"])
         before = now()
-        memory.relate(a, b, "causes", confidence=0.5)
+        memory.links.add(a, b, "causes", confidence=0.5)
         first = now()
-        memory.relate(a, b, "causes", confidence=0.9)
+        memory.links.add(a, b, "causes", confidence=0.9)
         second = now()
-        memory.unrelate(a, b, "causes")
-        memory.relate(c, a, "explains")
+        memory.links.remove(a, b, "causes")
+        memory.links.add(c, a, "explains")
 
         assert [one.relation.confidence for one in memory.related(a, as_of=first) if one.relation] == [0.5]
         assert [one.relation.confidence for one in memory.related(a, as_of=second) if one.relation] == [0.9]
@@ -604,7 +604,7 @@ class TestRelations:
 
     def test_a_linked_memory_shows_what_it_said_then(self, memory: Memorist) -> None:
         a, b = memory.add_many(["one", "two"])
-        memory.relate(a, b, "causes")
+        memory.links.add(a, b, "causes")
         then = now()
         memory.update(b, content="changed")
 
@@ -612,7 +612,7 @@ class TestRelations:
 
     def test_what_was_superseded_later_was_linked_then(self, memory: Memorist) -> None:
         a, b, c = memory.add_many(["one", "two", "three"])
-        memory.relate(a, b, "causes")
+        memory.links.add(a, b, "causes")
         then = now()
         memory.supersede(b, c)
 
@@ -621,7 +621,7 @@ class TestRelations:
 
     def test_what_was_superseded_later_counted_then(self, memory: Memorist) -> None:
         a, b, c = memory.add_many(["one", "two", "three"])
-        memory.relate(a, b, "causes")
+        memory.links.add(a, b, "causes")
         then = now()
         memory.supersede(b, c)
 
@@ -633,7 +633,7 @@ class TestTimes:
     @pytest.mark.parametrize("phrase", ["yesterday", "2 days ago", "last week", "an hour ago"])
     def test_a_phrase_will_do(self, memory: Memorist, phrase: str) -> None:
         old = memory.add("badger of long ago", created_at=days_ago(30))
-        memory.add("badger of today", near="off")
+        memory.add("badger of today", on_near_duplicate="off")
 
         assert ids(memory.search("badger", as_of=phrase)) == [old.id]
         assert ids(memory.list(as_of=phrase)) == [old.id]

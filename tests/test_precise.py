@@ -75,9 +75,9 @@ def test_nothing_found_is_nothing_read(memory: Memorist) -> None:
 def test_a_place_in_a_file_is_read_again_too(memory: Memorist, tmp_path: Path) -> None:
     for number, text in enumerate((*OTHERS, ANSWER)):
         (tmp_path / f"{number}.md").write_text(f"{text}\n", "utf-8")
-    memory.index(tmp_path)
+    memory.documents.index(tmp_path)
 
-    assert memory.search_documents(QUESTION, profile="precise")[0].path.endswith("3.md")
+    assert memory.documents.search(QUESTION, profile="precise")[0].path.endswith("3.md")
 
 
 class Shortest:
@@ -123,7 +123,7 @@ def test_a_wrong_number_is_refused(memory: Memorist, wrong: object) -> None:
 
 def test_a_turn_beside_the_answer_is_found_before_one_that_stands_alone(tmp_path: Path) -> None:
     with memorist.open(":memory:", embedder="none") as memory:
-        talk, other = memory.start_session("api"), memory.start_session("api")
+        talk, other = memory.sessions.start("api"), memory.sessions.start("api")
         memory.add("Which command ships the code?", session=talk.id)
         memory.add("It is make ship.", session=talk.id)
         memory.add("The parcels ship on Mondays.", session=other.id)

@@ -33,7 +33,7 @@ def told(target: Path | str) -> Iterator[Memorist]:
 def test_a_context_is_recorded_with_the_text_of_each_memory_and_its_tokens(told: Memorist) -> None:
     block = told.context(QUESTION)
 
-    (recall,) = told.recalls()
+    (recall,) = told.searches.list()
     assert (recall.query, recall.surface, recall.tokens) == (QUESTION, "hook", count_tokens(block))
     assert [memory.place for memory in recall.memories] == [1, 2]
     for memory in recall.memories:
@@ -47,7 +47,7 @@ def test_a_briefing_and_a_context_of_nothing_are_recorded_too(told: Memorist) ->
     told.context("zebra crossing", core=False)
     told.briefing()
 
-    briefing, nothing = told.recalls()
+    briefing, nothing = told.searches.list()
     assert (nothing.memories, nothing.tokens) == ((), 0)
     assert (briefing.query, briefing.mode, len(briefing.memories)) == ("", "briefing", 2)
 
@@ -57,9 +57,9 @@ def test_elsewhere_a_context_is_not_recorded_and_a_search_only_on_request(path: 
     with memorist.open(path, embedder="none", **options) as memory:
         memory.add("We deploy with make ship")
         memory.context(QUESTION)
-        assert memory.recalls() == []
+        assert list(memory.searches.list()) == []
         memory.search(QUESTION, record="log")
-        (recall,) = memory.recalls()
+        (recall,) = memory.searches.list()
         assert (recall.surface, recall.tokens) == (options.get("surface", "library"), None)
         assert recall.memories[0].prompt is None
 
@@ -69,7 +69,7 @@ def test_nothing_is_recorded_in_a_memory_that_is_only_read(path: Path) -> None:
         memory.add("We deploy with make ship")
     with memorist.open(path, embedder="none", surface="mcp", read_only=True) as memory:
         assert memory.context(QUESTION)
-        assert (memory.recalls(), memory.recalls_lost) == ([], 0)
+        assert (list(memory.searches.list()), memory.searches.lost) == ([], 0)
 
 
 def test_of_contexts_that_did_not_fit_only_the_last_is_recorded(told: Memorist) -> None:
@@ -77,18 +77,18 @@ def test_of_contexts_that_did_not_fit_only_the_last_is_recorded(told: Memorist) 
         told.context(QUESTION)
         told.context(QUESTION, core=False)
 
-    (recall,) = told.recalls()
+    (recall,) = told.searches.list()
     assert len(recall.memories) == 1
 
 
 def test_a_forgotten_memory_is_hidden_in_prompts_and_an_erased_one_is_gone_from_them(told: Memorist) -> None:
-    session = told.start_session().id
+    session = told.sessions.start().id
     for text in ("we deploy swordfish before noon", "after the deploy comes marlin", "then the deploy is done"):
         told.add(text, session=session, kind="turn")
     told.context(f"{QUESTION} swordfish")
 
     def prompts() -> str:
-        return "\n".join(memory.prompt or "" for recall in told.recalls() for memory in recall.memories)
+        return "\n".join(memory.prompt or "" for recall in told.searches.list() for memory in recall.memories)
 
     marlin = next(memory.id for memory in told.list() if "marlin" in memory.content)
     assert all(word in prompts() for word in ("swordfish", "marlin"))
@@ -102,25 +102,25 @@ def test_a_forgotten_memory_is_hidden_in_prompts_and_an_erased_one_is_gone_from_
     assert "marlin" not in prompts()
     assert "swordfish" in prompts()
     exported = io.BytesIO()
-    told.export(exported)
+    told.transfer.export(exported)
     assert b"marlin" not in exported.getvalue()
 
 
 def test_what_was_told_survives_an_export(told: Memorist, tmp_path: Path) -> None:
     told.context(QUESTION)
     file = tmp_path / "memories.jsonl"
-    told.export(file)
+    told.transfer.export(file)
 
     with memorist.open(tmp_path / "copy.db", embedder="none") as copy:
-        copy.import_(file)
-        assert copy.recalls() == told.recalls()
+        copy.transfer.import_(file)
+        assert list(copy.searches.list()) == list(told.searches.list())
 
 
 def test_an_erased_memory_is_gone_from_the_file(path: Path) -> None:
     with memorist.open(path, embedder="none", surface="chat") as memory:
         id = memory.add("we deploy marlin " * 200).id
         memory.context(QUESTION)
-        assert len(memory.recalls()) == 1
+        assert len(memory.searches.list()) == 1
         memory.forget(id)
         memory.purge()
 
@@ -150,7 +150,7 @@ def test_a_secret_in_a_question_is_masked_also_where_the_record_is_cut(told: Mem
     told.context(f"my token is {token}")
     told.context(f"{'deploy ' * 140} my token is {token}")  # the record ends within it
 
-    assert not any("ghp_" in str(recall.query) for recall in told.recalls())
+    assert not any("ghp_" in str(recall.query) for recall in told.searches.list())
 
 
 def test_only_what_a_question_found_counts_as_recalled(told: Memorist) -> None:
@@ -168,4 +168,4 @@ def test_a_context_that_no_budget_fits_is_not_recorded(told: Memorist) -> None:
         told.context(QUESTION)
         record_none()
 
-    assert told.recalls() == []
+    assert list(told.searches.list()) == []

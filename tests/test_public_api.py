@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, get_type_hints
 
 import memorist
+from memorist.engine.memory import ROOMS
 from memorist.engine.project_view import ProjectView
-from memorist.web.client import Remote
-from memorist.web.remote_views import RemoteViews
+from memorist.web.server_calls import ServerCalls
 
 
 def test_every_public_name_can_be_imported() -> None:
@@ -37,7 +37,7 @@ def test_help_and_import_load_none_of_the_heavy_packages() -> None:
 
 def list_callables() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Every public function, class and method, by its name."""
-    for public in (*(getattr(memorist, name) for name in memorist.__all__), ProjectView, Remote, RemoteViews):
+    for public in (*(getattr(memorist, name) for name in memorist.__all__), ProjectView, *ROOMS, ServerCalls):
         yield public.__qualname__, public
         if inspect.isclass(public):
             for name, member in inspect.getmembers(public):

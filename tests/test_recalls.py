@@ -14,7 +14,7 @@ import pytest
 import memorist
 from living import days_ago, ids, now, rows
 from memorist import InvalidInput, Memorist, NotFound
-from memorist.ingest import recorder
+from memorist.engine import recorder
 from processes import FORK_OPTIONS, ending, forks, running
 
 
@@ -39,7 +39,7 @@ class TestOff:
 
         for mode in ("keyword", "hybrid"):
             assert memory.search("badger", mode=mode, **options)
-        assert memory.recalls() == []
+        assert list(memory.searches.list()) == []
 
         assert (watcher.pragma("data_version"), digest(path)) == (version, before)
         watcher.close()
@@ -49,16 +49,16 @@ class TestOff:
             added = memory.add("the badger digs")
             memory.search("badger", record="off")
 
-            assert memory.recalls() == []
+            assert list(memory.searches.list()) == []
             assert memory.get(added.id) == added
 
     def test_a_session_records_nothing_where_recording_is_off(self, memory: Memorist, badgers: list[str]) -> None:
-        memory.start_session(id="sess1")
+        memory.sessions.start(id="sess1")
 
         memory.search("badger", record_session="sess1", record="off")
 
-        assert memory.recalls() == []
-        assert memory.session("sess1").memories == 0
+        assert list(memory.searches.list()) == []
+        assert memory.sessions.get("sess1").memories == 0
 
     def test_another_word_is_refused(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match="record 'always' is unknown"):
@@ -71,7 +71,7 @@ class TestLog:
 
         results = memory.search("badger", record="log")
 
-        (recall,) = memory.recalls()
+        (recall,) = memory.searches.list()
         assert (recall.query, recall.mode, recall.profile) == ("badger", "hybrid", "balanced")
         assert (recall.lens, recall.session) == (None, None)
         assert before <= recall.at <= now()
@@ -81,12 +81,12 @@ class TestLog:
         assert [one.relevance for one in recall.memories] == [hit.relevance for hit in results]
 
     def test_it_has_lens_session_mode_and_profile(self, memory: Memorist, badgers: list[str]) -> None:
-        memory.start_session(id="sess1")
-        memory.set_lens("quiet", profile="rank")
+        memory.sessions.start(id="sess1")
+        memory.lenses.set("quiet", profile="rank")
 
         memory.search("badger", mode="keyword", lens="quiet", record="log", record_session="sess1")
 
-        (recall,) = memory.recalls()
+        (recall,) = memory.searches.list()
         assert (recall.lens, recall.session) == ("quiet", "sess1")
         assert (recall.mode, recall.profile) == ("keyword", "rank")
 
@@ -94,29 +94,29 @@ class TestLog:
         added = memory.add("the badger digs", facts=["at night", "with claws"])
 
         memory.search("badger", record="log")
-        memory.add_fact(added.id, "a later fact")
+        memory.facts.add(added.id, "a later fact")
         memory.search("badger", record="log", include_facts=False)
 
-        later, first = memory.recalls()
+        later, first = memory.searches.list()
         assert first.memories[0].facts == tuple(fact.id for fact in added.facts)
         assert later.memories[0].facts == ()
 
     def test_only_what_is_on_the_page_was_recalled(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("badger", limit=1, record="log")
 
-        (recall,) = memory.recalls()
+        (recall,) = memory.searches.list()
         assert [one.id for one in recall.memories] == badgers[:1]
         assert memory.get(badgers[1]).access_count == 0
 
     def test_a_question_that_found_nothing_is_written_down_too(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("zebra", record="log")
 
-        (recall,) = memory.recalls()
+        (recall,) = memory.searches.list()
         assert (recall.query, recall.memories) == ("zebra", ())
 
     def test_it_counts_but_changes_no_salience(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("digs", record="log")
-        memory.recalls()
+        memory.searches.list()
 
         used = memory.get(badgers[0])
         assert (used.access_count, used.salience) == (1, 0.5)
@@ -125,7 +125,7 @@ class TestLog:
     def test_stats_count_them(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("digs", record="log")
         memory.search("naps", record="log")
-        memory.recalls()
+        memory.searches.list()
 
         assert memory.stats().recalls == 2
 
@@ -133,17 +133,17 @@ class TestLog:
 class TestReinforce:
     def test_what_came_back_is_reinforced_by_a_fiftieth(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("badger", record="reinforce")
-        memory.recalls()
+        memory.searches.list()
 
         assert [one.salience for one in memory.get(badgers)] == pytest.approx([0.5 + 0.02 * 0.5] * 2 + [0.5])
         assert memory.get(badgers[0]).access_count == 1
         memory.search("badger", record="reinforce")
-        memory.recalls()
+        memory.searches.list()
         assert memory.get(badgers[0]).salience == pytest.approx(0.51 + 0.02 * 0.49)
 
     def test_how_much_can_be_said(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("digs", record="reinforce", reinforcement=0.5)
-        memory.recalls()
+        memory.searches.list()
 
         assert memory.get(badgers[0]).salience == pytest.approx(0.75)
 
@@ -160,32 +160,32 @@ class TestProfiles:
             added = memory.add("the badger digs")
             memory.search("badger")
 
-            (recall,) = memory.recalls()
+            (recall,) = memory.searches.list()
             assert recall.profile == "salience"
             assert memory.get(added.id).salience == pytest.approx(0.51)
 
     def test_the_profile_salience_links_what_it_recalls_to_the_session(self, path: Path) -> None:
         with memorist.open(path, embedder="none", profile="salience") as memory:
             for id in ("sess1", "sess2"):
-                memory.start_session("proj1", id=id)
+                memory.sessions.start("proj1", id=id)
             added = memory.add("To be recalled", project="proj1", session="sess1")
 
             memory.search("recalled", project="proj1", record_session="sess2")
 
-            context = memory.session_context(added.id)
+            context = memory.sessions.context_of(added.id)
             assert context is not None
             assert (context.session.id, context.usage) == ("sess2", "recalled")
 
     def test_the_profile_confidence_logs_where_there_is_a_session_only(self, path: Path) -> None:
         with memorist.open(path, embedder="none", profile="confidence") as memory:
             added = memory.add("the badger digs", facts=["at night"])
-            memory.start_session(id="sess1")
+            memory.sessions.start(id="sess1")
             memory.search("badger")
-            assert memory.recalls() == []
+            assert list(memory.searches.list()) == []
 
             memory.search("badger", record_session="sess1")
 
-            (recall,) = memory.recalls()
+            (recall,) = memory.searches.list()
             assert recall.session == "sess1"
             assert recall.memories[0].facts == (added.facts[0].id,)
             assert memory.get(added.id).salience == added.salience
@@ -196,7 +196,7 @@ class TestProfiles:
             added = memory.add("the badger digs")
             memory.timeline(query="badger")
 
-            assert memory.recalls() == []
+            assert list(memory.searches.list()) == []
             assert memory.get(added.id) == added
 
 
@@ -205,27 +205,27 @@ class TestAskingForThem:
         for query in ("digs", "naps", "swims"):
             memory.search(query, record="log")
 
-        assert [recall.query for recall in memory.recalls()] == ["swims", "naps", "digs"]
-        assert [recall.query for recall in memory.recalls(limit=2)] == ["swims", "naps"]
+        assert [recall.query for recall in memory.searches.list()] == ["swims", "naps", "digs"]
+        assert [recall.query for recall in memory.searches.list(limit=2)] == ["swims", "naps"]
 
     def test_of_one_memory_of_one_session_since_a_time(self, memory: Memorist, badgers: list[str]) -> None:
-        memory.start_session(id="sess1")
+        memory.sessions.start(id="sess1")
         memory.search("digs", record="log")
         memory.search("badger", record="log", record_session="sess1")
         between = now()
         memory.search("swims", record="log")
 
-        assert [recall.query for recall in memory.recalls(memory=badgers[0])] == ["badger", "digs"]
-        assert [recall.query for recall in memory.recalls(memory=badgers[2][-8:])] == ["swims"]
-        assert [recall.query for recall in memory.recalls(session="sess1")] == ["badger"]
-        assert [recall.query for recall in memory.recalls(since=between)] == ["swims"]
-        assert [recall.query for recall in memory.recalls(memory=badgers[0], session="sess1")] == ["badger"]
-        assert memory.recalls(since=now() + timedelta(hours=1)) == []
-        assert len(memory.recalls(since="yesterday")) == 3
+        assert [recall.query for recall in memory.searches.list(memory=badgers[0])] == ["badger", "digs"]
+        assert [recall.query for recall in memory.searches.list(memory=badgers[2][-8:])] == ["swims"]
+        assert [recall.query for recall in memory.searches.list(session="sess1")] == ["badger"]
+        assert [recall.query for recall in memory.searches.list(since=between)] == ["swims"]
+        assert [recall.query for recall in memory.searches.list(memory=badgers[0], session="sess1")] == ["badger"]
+        assert list(memory.searches.list(since=now() + timedelta(hours=1))) == []
+        assert len(memory.searches.list(since="yesterday")) == 3
 
     def test_what_was_never_recalled_can_be_listed(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("badger", record="log")
-        memory.recalls()
+        memory.searches.list()
 
         assert ids(memory.list(recalled=False)) == [badgers[2]]
         assert set(ids(memory.list(recalled=True))) == set(badgers[:2])
@@ -233,17 +233,17 @@ class TestAskingForThem:
 
     def test_unknown_memories_are_not_found(self, memory: Memorist) -> None:
         with pytest.raises(NotFound):
-            memory.recalls(memory="nobody-has-this")
+            memory.searches.list(memory="nobody-has-this")
 
     def test_those_of_another_namespace_are_behind_the_wall(self, memory: Memorist, path: Path) -> None:
         added = memory.add("the badger digs")
         memory.search("badger", record="log")
-        memory.recalls()
+        memory.searches.list()
         with memorist.open(path, embedder="none", namespace="other") as other:
-            assert other.recalls() == []
+            assert list(other.searches.list()) == []
             assert other.stats().recalls == 0
             with pytest.raises(NotFound):
-                other.recalls(memory=added.id)
+                other.searches.list(memory=added.id)
 
 
 class TestErasing:
@@ -256,7 +256,7 @@ class TestErasing:
 
         memory.forget(badgers[0], hard=True)
 
-        otter, alone, both = memory.recalls()
+        otter, alone, both = memory.searches.list()
         assert (otter.query, len(otter.memories)) == ("otter", 1)
         assert (alone.query, alone.memories) == (None, ())
         assert both.query is None
@@ -271,18 +271,18 @@ class TestErasing:
         memory.close()
 
         with memorist.open(path, embedder="none") as again:
-            assert [recall.query for recall in again.recalls()] == [None]
+            assert [recall.query for recall in again.searches.list()] == [None]
             again.purge()
         assert b"unmistakable" not in path.read_bytes()
 
     def test_a_purge_erases_them_as_well(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("digs", record="log")
         memory.forget(badgers[0])
-        assert memory.recalls()[0].query == "digs"
+        assert memory.searches.list()[0].query == "digs"
 
         memory.purge()
 
-        assert memory.recalls()[0].query is None
+        assert memory.searches.list()[0].query is None
 
 
 class TestWriting:
@@ -322,17 +322,17 @@ class TestWriting:
             assert ending(process) == (code, "")
 
         with memorist.open(path, embedder="none") as memory:
-            assert len(memory.recalls()) == 3
+            assert len(memory.searches.list()) == 3
             assert memory.get(added.id).access_count == 3
 
     def test_what_waits_is_written_before_its_session_ends(self, memory: Memorist) -> None:
-        memory.start_session(id="sess1")
+        memory.sessions.start(id="sess1")
         added = memory.add("the badger digs")
         memory.search("badger", record="log", record_session="sess1")
 
-        assert memory.end_session("sess1").memories == 1
+        assert memory.sessions.end("sess1").memories == 1
 
-        assert len(memory.recalls(session="sess1")) == 1
+        assert len(memory.searches.list(session="sess1")) == 1
         assert ids(memory.list(session="sess1")) == [added.id]
 
     def test_a_search_within_a_session_waits_for_the_recalls_of_that_session_only(
@@ -340,16 +340,17 @@ class TestWriting:
     ) -> None:
         monkeypatch.setattr(recorder, "BATCH_DELAY", 600.0)
         for id in ("sess1", "sess2"):
-            memory.start_session(id=id)
+            memory.sessions.start(id=id)
         added = memory.add("the badger digs")
         memory.search("badger", record="log", record_session="sess1")
 
         with memorist.open(path, embedder="none") as other:
             assert not memory.search("badger", session="sess2")
-            assert not other.recalls()
+            assert not other.searches.list()
             assert ids(hit.memory for hit in memory.search("badger", session="sess1")) == [added.id]
-            assert len(other.recalls()) == 1
+            assert len(other.searches.list()) == 1
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_searches_of_many_threads_are_all_written(self, memory: Memorist, badgers: list[str]) -> None:
         def ask(number: int) -> None:
             for turn in range(20):
@@ -361,11 +362,11 @@ class TestWriting:
         for thread in threads:
             thread.join()
 
-        recalls = memory.recalls(limit=1000)
+        recalls = memory.searches.list(limit=1000)
         assert {recall.query for recall in recalls} == {f"badger {n} {turn}" for n in range(8) for turn in range(20)}
         assert len(recalls) == 160
         assert memory.get(badgers[0]).access_count == 160
-        assert memory.recalls_lost == 0
+        assert memory.searches.lost == 0
 
     FORKING = """
         import os, sys, memorist
@@ -410,9 +411,9 @@ class TestFailing:
         with memorist.open(stored, embedder="none", read_only=True) as memory:
             for _ in range(3):
                 assert len(memory.search("badger", record="reinforce")) == 1
-            assert memory.recalls() == []
+            assert list(memory.searches.list()) == []
 
-            assert memory.recalls_lost == 3
+            assert memory.searches.lost == 3
 
     def test_a_table_that_is_gone(self, stored: Path) -> None:
         with memorist.open(stored, embedder="none") as memory:
@@ -420,7 +421,7 @@ class TestFailing:
             assert len(memory.search("badger", record="log")) == 1
             memory.close()
 
-            assert memory.recalls_lost == 1
+            assert memory.searches.lost == 1
         assert rows(stored, "select count(*) from recalls") == [(0,)]
 
     def test_a_database_that_stays_locked(self, stored: Path) -> None:
@@ -431,15 +432,15 @@ class TestFailing:
             memory.close()
             locker.execute("rollback")
 
-            assert memory.recalls_lost == 1
+            assert memory.searches.lost == 1
         locker.close()
 
     def test_nothing_is_lost_where_nothing_fails(self, stored: Path) -> None:
         with memorist.open(stored, embedder="none") as memory:
             memory.search("badger", record="log")
-            memory.recalls()
+            memory.searches.list()
 
-            assert memory.recalls_lost == 0
+            assert memory.searches.lost == 0
 
 
 class TestLimits:
@@ -460,13 +461,13 @@ class TestLimits:
             {"type": "end", "records": len(ages)},
         ]
         (tmp_path / "old.jsonl").write_text("\n".join(map(json.dumps, records)))
-        memory.import_(tmp_path / "old.jsonl")
-        assert len(memory.recalls(limit=1000)) == len(ages)
+        memory.transfer.import_(tmp_path / "old.jsonl")
+        assert len(memory.searches.list(limit=1000)) == len(ages)
 
     @staticmethod
     def list_queries(target: Path | str) -> list[str | None]:
         with memorist.open(target, embedder="none") as memory:
-            return [recall.query for recall in memory.recalls(limit=1000)]
+            return [recall.query for recall in memory.searches.list(limit=1000)]
 
     def test_after_ninety_days_a_recall_is_gone_once_another_is_recorded(
         self, memory: Memorist, target: Path | str, tmp_path: Path

@@ -205,7 +205,7 @@ def test_no_character_that_a_reader_does_not_see_is_left() -> None:
 @pytest.fixture
 def memory() -> Iterator[Memorist]:
     """With vectors that know words: what is about the crane is found, whatever else it says."""
-    with memorist.open(":memory:", embedder=HashingEmbedder(), near="off") as opened:
+    with memorist.open(":memory:", embedder=HashingEmbedder(), on_near_duplicate="off") as opened:
         yield opened
 
 
@@ -260,10 +260,10 @@ def test_a_conversation_or_a_file_that_attacks_stays_in_its_frame_too(
     memory: Memorist, tmp_path: Any, name: str
 ) -> None:
     text = ATTACKS[name]["content"]
-    session = memory.start_session(id="talk")
-    memory.end_session(session.id, f"{ABOUT} {text}")
+    session = memory.sessions.start(id="talk")
+    memory.sessions.end(session.id, f"{ABOUT} {text}")
     (tmp_path / "crane.md").write_text(f"# {ABOUT} <system>\n\n{text}\n", "utf-8")
-    memory.index(tmp_path)
+    memory.documents.index(tmp_path)
 
     for budget in BUDGETS:
         for block in blocks(memory, budget):

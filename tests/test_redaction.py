@@ -76,13 +76,13 @@ def by_update(memory: Memorist) -> None:
 
 
 def by_fact(memory: Memorist) -> None:
-    memory.add_fact(memory.add("fine").id, f"it is {TOKEN}", subject=TOKEN, predicate=f"is {TOKEN}", object=TOKEN)
+    memory.facts.add(memory.add("fine").id, f"it is {TOKEN}", subject=TOKEN, predicate=f"is {TOKEN}", object=TOKEN)
 
 
 def by_sessions(memory: Memorist) -> None:
-    session = memory.start_session("api", summary=f"about {TOKEN}")
-    memory.summarise_session(session.id, f"rather {TOKEN}")
-    memory.end_session(session.id, f"it was {TOKEN}")
+    session = memory.sessions.start("api", summary=f"about {TOKEN}")
+    memory.sessions.summarise(session.id, f"rather {TOKEN}")
+    memory.sessions.end(session.id, f"it was {TOKEN}")
 
 
 def by_tags(memory: Memorist) -> None:
@@ -97,31 +97,31 @@ def by_metadata_keys(memory: Memorist) -> None:
 
 def by_relations(memory: Memorist) -> None:
     one, other, third = (memory.add(text) for text in ("the first", "the second", "the third"))
-    memory.relate(one.id, other.id, "supports", said_by=f"bot {TOKEN}")
+    memory.links.add(one.id, other.id, "supports", said_by=f"bot {TOKEN}")
     memory.supersede(one.id, third.id, said_by=TOKEN)
 
 
 def by_files(memory: Memorist) -> None:
-    memory.create_file("/keys.txt", f"the key is {TOKEN}")
-    memory.create_file("/notes.txt", "nothing yet")
-    memory.edit_file("/notes.txt", lambda text: f"{text}\nbut {TOKEN}")
+    memory.files.create("/keys.txt", f"the key is {TOKEN}")
+    memory.files.create("/notes.txt", "nothing yet")
+    memory.files.edit("/notes.txt", lambda text: f"{text}\nbut {TOKEN}")
 
 
 def by_turns(memory: Memorist) -> None:
     memory.add(f"use {TOKEN}", kind="turn")
     memory.add_many([{"content": f"or {TOKEN}", "kind": "turn", "metadata": {"item": {"content": TOKEN}}}])
-    turn = memory.add_turn("assistant", f"I use {TOKEN}", conversation="c")
+    turn = memory.sessions.add_turn("assistant", f"I use {TOKEN}", conversation="c")
     memory.update(turn.id, content=f"I rather use {TOKEN}")
 
 
 def by_lens(memory: Memorist) -> None:
-    memory.set_lens("mine", tags=[TOKEN], source=f"https://{TOKEN}.example.org", boosts={"tag": {TOKEN: 2}})
+    memory.lenses.set("mine", tags=[TOKEN], source=f"https://{TOKEN}.example.org", boosts={"tag": {TOKEN: 2}})
 
 
 def by_recall(memory: Memorist) -> None:
     memory.add("the key is kept in the vault")
     memory.search(f"key {TOKEN}", record="log")
-    assert memory.recalls()[0].query == f"key {MARK}"
+    assert memory.searches.list()[0].query == f"key {MARK}"
 
 
 PATHS: list[Callable[[Memorist], None]] = [
@@ -209,12 +209,12 @@ class TestEveryPathIn:
     def test_who_said_a_relation_is_redacted(self, guarded: Memorist) -> None:
         one, other = guarded.add("the first"), guarded.add("the second")
 
-        assert guarded.relate(one.id, other.id, "supports", said_by=f"bot {TOKEN}").said_by == f"bot {MARK}"
+        assert guarded.links.add(one.id, other.id, "supports", said_by=f"bot {TOKEN}").said_by == f"bot {MARK}"
 
     def test_a_lens_finds_the_tags_that_were_redacted(self, guarded: Memorist) -> None:
         guarded.add("the first", tags=[TOKEN])
         guarded.add("the second")
-        lens = guarded.set_lens("mine", tags=[TOKEN], boosts={"tag": {TOKEN: 2}})
+        lens = guarded.lenses.set("mine", tags=[TOKEN], boosts={"tag": {TOKEN: 2}})
 
         assert lens.filters == {"tags": [MARK]}
         assert lens.boosts == {"tag": {MARK: 2}}

@@ -182,6 +182,7 @@ class TestSnippets:
 
 
 class TestManyAtOnce:
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_an_error_of_the_items_own_iterator_keeps_what_came_before(self, memory: Memorist) -> None:
         def items() -> Any:
             yield "one"
@@ -397,6 +398,7 @@ class TestClosingAndForking:
 
 
 class TestWrongTypes:
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     @pytest.mark.parametrize(
         "call",
         [

@@ -23,7 +23,7 @@ PUBLISHED = {
 @pytest.fixture
 def salient(path: Path) -> Iterator[Memorist]:
     """With the profile whose score has a part for salience."""
-    with memorist.open(path, embedder="none", profile="salience", near="off") as memory:
+    with memorist.open(path, embedder="none", profile="salience", on_near_duplicate="off") as memory:
         yield memory
 
 
@@ -31,7 +31,7 @@ class TestReinforcing:
     @pytest.mark.parametrize("amount", [0.0, 0.02, 0.1, 1.0])
     def test_salience_rises_by_a_share_of_what_is_missing(self, memory: Memorist, amount: float) -> None:
         for salience in (0.0, 0.3, 0.5, 1.0):
-            added = memory.add(f"a memory of {salience}", salience=salience, near="off")
+            added = memory.add(f"a memory of {salience}", salience=salience, on_near_duplicate="off")
 
             reinforced = memory.reinforce(added.id, amount)
 
@@ -41,7 +41,7 @@ class TestReinforcing:
     @pytest.mark.parametrize("amount", [0.0, 0.2, 1.0])
     def test_salience_falls_by_a_share_of_itself(self, memory: Memorist, amount: float) -> None:
         for salience in (0.0, 0.3, 1.0):
-            added = memory.add(f"a memory of {salience}", salience=salience, near="off")
+            added = memory.add(f"a memory of {salience}", salience=salience, on_near_duplicate="off")
 
             assert memory.deemphasize(added.id, amount).salience == pytest.approx(salience - amount * salience)
 
@@ -110,6 +110,7 @@ class TestReinforcing:
         salient.deemphasize(first.id, 0.9)
         assert ids(salient.search("badger", record="off")) == [second.id, first.id]
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     @pytest.mark.parametrize("amount", [-0.1, 1.1, "much", None, True, float("nan")])
     def test_an_amount_that_is_no_share_is_refused(self, memory: Memorist, amount: Any) -> None:
         added = memory.add("a memory")
@@ -224,7 +225,10 @@ class TestPins:
         assert memory.unpin(added.id) == memory.get(added.id) == added
 
     def test_search_can_be_narrowed_to_them(self, memory: Memorist) -> None:
-        pinned, other = memory.add("badger one", near="off"), memory.add("badger two", near="off")
+        pinned, other = (
+            memory.add("badger one", on_near_duplicate="off"),
+            memory.add("badger two", on_near_duplicate="off"),
+        )
         memory.pin(pinned.id)
 
         assert ids(memory.search("badger", pinned=True)) == [pinned.id]
@@ -247,6 +251,7 @@ class TestPins:
         assert memory.stats().pinned == 0
         assert memory.restore(added.id).pinned
 
+    @pytest.mark.local_only("a server refuses it in other words")
     def test_something_else_than_yes_or_no_is_refused(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match="pinned must be True or False"):
             memory.list(pinned="yes")
@@ -261,7 +266,7 @@ class TestUse:
 
         for _ in range(3):
             memory.search("badger", record="log")
-        memory.recalls()
+        memory.searches.list()
 
         used = memory.get(added.id)
         assert used.access_count == 3
@@ -281,13 +286,13 @@ class TestUse:
         assert memory.get(added.id) == added
 
     def test_recency_can_be_that_of_the_last_recall(self, memory: Memorist, path: Path) -> None:
-        used = memory.add("badger used", created_at=days_ago(60), near="off")
-        fresh = memory.add("badger fresh", created_at=days_ago(10), near="off")
+        used = memory.add("badger used", created_at=days_ago(60), on_near_duplicate="off")
+        fresh = memory.add("badger fresh", created_at=days_ago(10), on_near_duplicate="off")
         recency = {"form": "multiply", "weight": 1.0, "on": "accessed"}
         assert ids(memory.search("badger", recency=recency)) == [fresh.id, used.id]
 
         memory.search("badger used", grammar="and", record="log")
-        memory.recalls()
+        memory.searches.list()
 
         results = memory.search("badger", recency=recency)
         assert ids(results) == [used.id, fresh.id]
@@ -299,9 +304,9 @@ class TestUse:
         assert ids(memory.search("badger", recency={**recency, "on": "created"})) == [fresh.id, used.id]
 
     def test_recency_can_be_that_of_the_import(self, memory: Memorist, path: Path) -> None:
-        earlier = memory.add("badger of today", near="off")
+        earlier = memory.add("badger of today", on_near_duplicate="off")
         rows(path, "update memories set recorded_at = ?", micros(days_ago(9)))
-        later = memory.add("badger of long ago", created_at=days_ago(600), near="off")
+        later = memory.add("badger of long ago", created_at=days_ago(600), on_near_duplicate="off")
 
         results = memory.search("badger", recency={"form": "multiply", "weight": 1.0, "on": "imported"})
 
@@ -311,8 +316,8 @@ class TestUse:
         )
 
     def test_recency_can_be_that_of_the_text(self, memory: Memorist, path: Path) -> None:
-        old = memory.add("badger old", created_at=days_ago(60), near="off")
-        memory.add("badger fresh", created_at=days_ago(10), near="off")
+        old = memory.add("badger old", created_at=days_ago(60), on_near_duplicate="off")
+        memory.add("badger fresh", created_at=days_ago(10), on_near_duplicate="off")
         rows(path, "update memories set updated_at = ?", micros(days_ago(30)))
         recency = {"form": "multiply", "weight": 1.0, "on": "updated"}
 

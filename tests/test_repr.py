@@ -15,6 +15,13 @@ def test_a_line_tells_what_it_is(memory: Memorist) -> None:
     assert "1. <Hit k" in repr(found)
 
 
+def test_an_entry_of_an_index_shows_the_beginning_of_its_text(memory: Memorist) -> None:
+    memory.add("Retries are capped at 5", id="k", created_at="2026-01-01T12:00Z")
+
+    assert repr(memory.timeline()[0]) == "<Memory k 2026-01-01: 'Retries are capped at 5'>"
+    assert repr(memory.search("retries", detail="index")[0]).startswith("<Hit k: 'Retries are capped at 5', score ")
+
+
 def test_nothing_that_was_stored_becomes_markup_or_steers_a_terminal(memory: Memorist) -> None:
     added = memory.add(HOSTILE, id="<b>", project="<i>", title="<img src=x>", metadata={"<u>": "</td>"})
     found = memory.search("retries <script>")

@@ -26,9 +26,9 @@ ROOT = Path(__file__).parents[1]
 
 class TestTheFile:
     def test_index_entries_and_vectors_have_the_rowid_of_their_memory(self, hashed: Memorist, path: Path) -> None:
-        badger = hashed.add("the badger digs", near="off")
-        otter = hashed.add("the otter swims", near="off")
-        hashed.forget(hashed.add("the weasel hides", near="off").id, hard=True)
+        badger = hashed.add("the badger digs", on_near_duplicate="off")
+        otter = hashed.add("the otter swims", on_near_duplicate="off")
+        hashed.forget(hashed.add("the weasel hides", on_near_duplicate="off").id, hard=True)
 
         for index in ("memories_stems", "memories_words"):
             joined = f"select m.id from {index} f join memories m on m.rid = f.rowid where {index} match ?"
@@ -138,7 +138,7 @@ class TestTheLegs:
 
         apsw.connection_hooks.append(hook)
         try:
-            with memorist.open(path, embedder=Patient(), near="off") as memory:
+            with memorist.open(path, embedder=Patient(), on_near_duplicate="off") as memory:
                 memory.add("two together")
                 (hit,) = memory.search("together")
         finally:
@@ -163,7 +163,7 @@ class TestTheLegs:
         self, path: Path, query: str, intent: str | None, asked: int
     ) -> None:
         model = HashingEmbedder()
-        with memorist.open(path, embedder=model, near="off") as memory:
+        with memorist.open(path, embedder=model, on_near_duplicate="off") as memory:
             wanted = memory.add("retries are capped, see ADR-016 and src/retry.py")
             memory.add("an otter swims")
             before = model.calls
@@ -186,8 +186,12 @@ class TestTheLegs:
     def test_a_word_counts_for_more_in_a_title_and_for_nothing_where_a_column_does_not_count(
         self, memory: Memorist
     ) -> None:
-        in_text = memory.add("zebra beside the well", title="of horses", near="off", created_at="2026-02-01")
-        in_title = memory.add("horses beside the well", title="of zebra", near="off", created_at="2026-01-01")
+        in_text = memory.add(
+            "zebra beside the well", title="of horses", on_near_duplicate="off", created_at="2026-02-01"
+        )
+        in_title = memory.add(
+            "horses beside the well", title="of zebra", on_near_duplicate="off", created_at="2026-01-01"
+        )
         memory.add_many(f"filler number {number}" for number in range(20))
 
         assert ids(memory.search("zebra")) == [in_title.id, in_text.id]
@@ -201,11 +205,11 @@ class TestTheLegs:
     def test_what_is_noise_is_told_by_the_model_and_a_model_nobody_measured_has_none(
         self, path: Path, bundled_model: LocalEmbedder
     ) -> None:
-        with memorist.open(path, embedder=bundled_model, near="off") as memory:
+        with memorist.open(path, embedder=bundled_model, on_near_duplicate="off") as memory:
             memory.add_many(["Lunch is at noon", "The mating habits of penguins"])
             everything = memory.search("how we roll out software", mode="semantic", noise_floor=False)
             above = memory.search("how we roll out software", mode="semantic")
-        with memorist.open(":memory:", embedder=PlacedEmbedder(), near="off") as memory:
+        with memorist.open(":memory:", embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
             memory.add_many(["@0.9 near", "@0.05 far", "@-0.5 opposite"])
             unmeasured = memory.search("anything", mode="semantic")
 
@@ -272,7 +276,7 @@ class TestTheAnswer:
         assert memory.suggest("retreis") == "retries"
 
     def test_doubt_counts_before_the_page_is_cut_and_only_the_page_is_written_down(self, path: Path) -> None:
-        with memorist.open(path, embedder=PlacedEmbedder(), profile="confidence", near="off") as memory:
+        with memorist.open(path, embedder=PlacedEmbedder(), profile="confidence", on_near_duplicate="off") as memory:
             unsure = [{"text": "it is said to sing", "confidence": 0.2, "decay_rate": 0}]
             doubtful = memory.add("@1.0 badger badger", facts=unsure)
             sure = memory.add("@0.8 badger in the wood")
@@ -282,7 +286,7 @@ class TestTheAnswer:
             dropped = memory.search("badger", limit=1, record="log", confidence_mode="off", min_confidence=0.5)
 
             assert [ids(results) for results in (plain, weighed, dropped)] == [[doubtful.id], [sure.id], [sure.id]]
-            logged = [[found.id for found in recall.memories] for recall in memory.recalls()]
+            logged = [[found.id for found in recall.memories] for recall in memory.searches.list()]
             assert logged == [[sure.id], [sure.id], [doubtful.id]]
 
     @pytest.mark.parametrize("embedder", ["none", HashingEmbedder()], ids=["words", "both"])
@@ -290,7 +294,7 @@ class TestTheAnswer:
         self, path: Path, embedder: Any
     ) -> None:
         question = "which zebra sailed around the cape with unicorns and dragons"
-        with memorist.open(path, embedder=embedder, near="off") as memory:
+        with memorist.open(path, embedder=embedder, on_near_duplicate="off") as memory:
             wanted = memory.add("a zebra, striped like no other animal")
             memory.add("something else entirely")
 
@@ -316,7 +320,7 @@ class TestTheAnswer:
 
             assert found == [1, 1, 1]
             assert waited < 300
-            assert len(memory.recalls()) == 3
+            assert len(memory.searches.list()) == 3
 
     def test_a_search_that_fails_leaves_nothing_open(self, path: Path) -> None:
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
@@ -330,15 +334,15 @@ class TestTheAnswer:
 
     def test_with_all_that_can_be_asked_for_the_statements_do_not_grow_with_the_page(self, path: Path) -> None:
         counts = []
-        with watched() as seen, memorist.open(path, embedder=HashingEmbedder(), near="off") as memory:
-            session = memory.start_session("api").id
+        with watched() as seen, memorist.open(path, embedder=HashingEmbedder(), on_near_duplicate="off") as memory:
+            session = memory.sessions.start("api").id
             made = memory.add_many(
                 {"content": f"note {number} on foxes", "project": "api", "session": session, "facts": [f"{number}"]}
                 for number in range(120)
             )
             memory.supersede(made[0], made[1])
-            memory.relate(made[2], made[3], "see")
-            memory.set_lens("api", project="api", boosts={"tag": {"x": 2}})
+            memory.links.add(made[2], made[3], "see")
+            memory.lenses.set("api", project="api", boosts={"tag": {"x": 2}})
             for limit in (1, 1, 1, 10, 100):
                 seen.clear()
                 results = memory.search(

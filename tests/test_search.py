@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from memorist import EmbedderUnavailable, InvalidInput, Memorist
-from memorist.embed.local import LocalEmbedder
-from memorist.profiles import BUNDLED, PREDECESSORS, PROFILES
-from memorist.records import Filter
+from memorist.arguments import Filter
+from memorist.profiles import PROFILES
 from memorist.store import filters
 from memorist.store.sqlite import vectors
 from placed import PlacedEmbedder, contents
@@ -136,7 +135,7 @@ class TestTies:
     @pytest.mark.parametrize("profile", sorted(PROFILES.keys() - {"precise"}))  # the reranker has scores of its own
     @pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
     def test_they_do_in_every_profile(self, profile: str, mode: str) -> None:
-        with memorist.open(":memory:", embedder=PlacedEmbedder(), profile=profile, near="off") as memory:
+        with memorist.open(":memory:", embedder=PlacedEmbedder(), profile=profile, on_near_duplicate="off") as memory:
             for year in (2021, 2019, 2023, 2020):
                 memory.add(f"@0.9 fox {year}", created_at=f"{year}-01-01T00:00Z")
 
@@ -215,6 +214,7 @@ class TestFilters:
 
         assert len(hits) == 10
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     @pytest.mark.parametrize(
         ("arguments", "complaint"),
         [
@@ -244,6 +244,7 @@ class TestFilters:
         with pytest.raises(InvalidInput, match=complaint):
             memory.search("x", **arguments)
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_a_query_that_is_no_text_is_refused(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match="a query must be text"):
             memory.search(None)  # type: ignore[arg-type]
@@ -277,93 +278,6 @@ class TestThresholds:
         assert understanding.search("zebra")[0].memory.content == "zebra"
 
 
-class EarlierModel(LocalEmbedder):
-    """A model with the name of the one that was bundled before."""
-
-    model_id = PREDECESSORS[BUNDLED]
-
-
-class TestPredecessor:
-    """A database with vectors of the model that was bundled before is searched as it is, until `reembed` moves it."""
-
-    DEPLOY, CAT = "We deploy with `make ship` from the release branch", "The cat is called Mitzi and likes tuna"
-
-    @pytest.fixture
-    def old(self, path: Any) -> Any:
-        with memorist.open(path, embedder=EarlierModel()) as memory:
-            memory.add_many([self.DEPLOY, self.CAT])
-        return path
-
-    def test_its_vectors_find(self, old: Any, bundled_model: LocalEmbedder) -> None:
-        with memorist.open(old, embedder=bundled_model) as memory:
-            results = memory.search("what is our pet's name?", mode="semantic", limit=1)
-
-        assert results[0].memory.content == self.CAT
-        assert "found by their vectors of local:all-MiniLM-L6-v2-int8" in (results.degraded or "")
-
-    def test_a_new_memory_is_found_beside_the_old_ones(self, old: Any, bundled_model: LocalEmbedder) -> None:
-        with memorist.open(old, embedder=bundled_model) as memory:
-            memory.add("The dog is a beagle and answers to Bello")
-            found = memory.search("names of our pets", mode="semantic", limit=2)
-
-        assert {hit.memory.content[:7] for hit in found} == {"The cat", "The dog"}
-        assert all(hit.similarity is not None for hit in found)
-
-    def test_once_all_are_moved_nothing_is_degraded(self, old: Any, bundled_model: LocalEmbedder) -> None:
-        with memorist.open(old, embedder=bundled_model) as memory:
-            assert memory.reembed() == 2
-            results = memory.search("what is our pet's name?", mode="semantic", limit=1)
-
-        assert results[0].memory.content == self.CAT
-        assert results.degraded is None
-
-    def test_the_past_is_found_by_its_vectors_though_all_memories_are_moved(
-        self, path: Any, bundled_model: LocalEmbedder
-    ) -> None:
-        with memorist.open(path, embedder=EarlierModel()) as memory:
-            changed = memory.add(self.CAT, created_at="2020-01-01")
-            memory.update(changed.id, content=self.DEPLOY)
-
-        with memorist.open(path, embedder=bundled_model) as memory:
-            memory.reembed()
-            results = memory.search("what is our pet's name?", mode="semantic", as_of="2021-01-01")
-
-        assert [hit.memory.content for hit in results] == [self.CAT]
-        assert results.degraded is None
-
-    def test_related_memories_are_found_on_both_sides(self, old: Any, bundled_model: LocalEmbedder) -> None:
-        with memorist.open(old, embedder=bundled_model) as memory:
-            dog = memory.add("Our puppy answers to Bello and eats fish")
-            cat = next(one for one in memory.list() if one.content == self.CAT)
-            of_new, of_old = memory.related(dog.id), memory.related(cat.id)
-
-        assert (of_new[0].memory.id, of_old[0].memory.id) == (cat.id, dog.id)
-        assert of_new[0].similarity == pytest.approx(of_old[0].similarity)
-
-    def test_files_that_are_not_moved_yet_are_found_beside_memories_that_are(
-        self, path: Any, tmp_path: Any, bundled_model: LocalEmbedder
-    ) -> None:
-        (tmp_path / "pets.md").write_text(self.CAT, "utf-8")
-        with memorist.open(path, embedder=EarlierModel()) as memory:
-            memory.index([tmp_path / "pets.md"])
-
-        with memorist.open(path, embedder=bundled_model) as memory:
-            memory.add(self.DEPLOY)
-            results = memory.search("what is our pet's name?", mode="semantic", include_documents=True)
-
-        assert [hit.memory.content for hit in results] == [self.CAT]
-
-    def test_vectors_of_any_other_model_are_not_compared(self, path: Any, bundled_model: LocalEmbedder) -> None:
-        with memorist.open(path, embedder=HashingEmbedder("another", 384)) as memory:
-            memory.add(self.CAT)
-
-        with memorist.open(path, embedder=bundled_model) as memory:
-            results = memory.search("what is our pet's name?")
-
-        assert not results
-        assert "found by keyword only" in (results.degraded or "")
-
-
 class TestDegradation:
     def test_without_a_model_words_still_find_and_degraded_says_why(self, memory: Memorist) -> None:
         memory.add("the zebra is striped")
@@ -373,6 +287,7 @@ class TestDegradation:
         assert len(results) == 1
         assert "no embedding model" in (results.degraded or "")
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_semantic_search_without_a_model_is_an_error_unless_words_are_allowed(self, memory: Memorist) -> None:
         memory.add("the zebra is striped")
 
@@ -421,12 +336,13 @@ class TestDegradation:
         assert [hit.memory.id for hit in results] == [wanted.id]
         assert "searched for its words" not in (results.degraded or "")
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_a_phrase_that_a_file_has_is_not_loosened_for_memories_beside_it(
         self, memory: Memorist, tmp_path: Any
     ) -> None:
         memory.add("a day that all otters sleep")
         (tmp_path / "zoo.md").write_text("It is known of many that otters sleep all day.", "utf-8")
-        memory.index([tmp_path / "zoo.md"])
+        memory.documents.index([tmp_path / "zoo.md"])
 
         results = memory.search('"otters sleep all day"', include_documents=True)
 
@@ -628,7 +544,7 @@ class TestRoles:
 
     @pytest.fixture
     def talk(self, understanding: Memorist) -> Memorist:
-        session = understanding.start_session()
+        session = understanding.sessions.start()
         for role, text in (
             ("user", "I have booked the Lake hotel for our holiday"),
             ("assistant", "You could book the Lake hotel for your holiday"),

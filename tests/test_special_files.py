@@ -65,7 +65,7 @@ def test_an_export_to_a_pipe_reaches_its_reader(noted: Memorist, tmp_path: Path)
     pipe = make_pipe(tmp_path)
     read = start_reading(pipe)
 
-    assert noted.export(pipe) == 1
+    assert noted.transfer.export(pipe) == 1
 
     assert pipe.is_fifo()
     assert read().startswith(EXPORT)
@@ -74,7 +74,7 @@ def test_an_export_to_a_pipe_reaches_its_reader(noted: Memorist, tmp_path: Path)
 def test_an_export_to_a_device_leaves_it_a_device(noted: Memorist, tmp_path: Path) -> None:
     device = make_device(tmp_path)
 
-    assert noted.export(device) == 1
+    assert noted.transfer.export(device) == 1
 
     assert device.is_char_device()
 
@@ -99,7 +99,7 @@ def test_an_export_to_standard_output_goes_on_where_a_file_behind_it_ends(
 
 
 def export_in_a_process(path: Path, target: str, out: int) -> bytes:
-    code = "import memorist, sys; memorist.open(sys.argv[1], embedder='none').export(sys.argv[2])"
+    code = "import memorist, sys; memorist.open(sys.argv[1], embedder='none').transfer.export(sys.argv[2])"
     command = [sys.executable, "-c", code, str(path), target]
     return subprocess.run(command, stdout=out, check=True, env=ENVIRONMENT, timeout=LONGEST).stdout
 
@@ -112,7 +112,7 @@ def test_a_backup_is_not_written_to_a_special_file(
     target = make(tmp_path)
 
     with pytest.raises(InvalidInput, match="is not a regular file"):
-        noted.backup(target, overwrite=True)
+        noted.transfer.backup(target, overwrite=True)
 
     assert not target.is_file()
 
@@ -123,7 +123,7 @@ def test_a_backup_is_not_restored_to_a_special_file(
     noted: Memorist, tmp_path: Path, make: Callable[[Path], Path]
 ) -> None:
     target = make(tmp_path)
-    noted.backup(tmp_path / "backup.db")
+    noted.transfer.backup(tmp_path / "backup.db")
 
     with pytest.raises(InvalidInput, match="is not a regular file"):
         restore_backup(tmp_path / "backup.db", target, overwrite=True)
@@ -150,11 +150,12 @@ def test_a_device_is_no_place_for_settings(tmp_path: Path) -> None:
     assert device.is_char_device()
 
 
+@pytest.mark.local_only("it reads a file of its own machine")
 def test_a_markdown_export_needs_a_folder(noted: Memorist, tmp_path: Path) -> None:
     pipe = make_pipe(tmp_path)
 
     with pytest.raises(InvalidInput, match="not an empty folder"):
-        noted.export(pipe, format="markdown")
+        noted.transfer.export(pipe, format="markdown")
 
     assert pipe.is_fifo()
 
@@ -169,8 +170,8 @@ def test_a_link_stays_and_what_it_points_to_is_written(noted: Memorist, tmp_path
             file.touch()
         (tmp_path / file.name).symlink_to(file)
 
-    noted.export(tmp_path / "all.jsonl")
-    noted.backup(tmp_path / "backup.db", overwrite=True)
+    noted.transfer.export(tmp_path / "all.jsonl")
+    noted.transfer.backup(tmp_path / "backup.db", overwrite=True)
     write_atomically(tmp_path / "text", b"new")
 
     assert all((tmp_path / file.name).is_symlink() for file in (export, backup, text))
@@ -182,4 +183,4 @@ def test_a_link_stays_and_what_it_points_to_is_written(noted: Memorist, tmp_path
 @pytest.mark.parametrize("name", ["/dev/fd/987654321", f"/dev/fd/{9 * 10**30}"])
 def test_an_export_to_a_descriptor_that_is_not_open_is_refused(noted: Memorist, name: str) -> None:
     with pytest.raises(InvalidInput, match="cannot write"):
-        noted.export(name)
+        noted.transfer.export(name)

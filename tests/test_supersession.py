@@ -17,8 +17,8 @@ from memorist import InvalidInput, Memorist, Memory, NotFound
 @pytest.fixture
 def endpoints(memory: Memorist) -> tuple[Memory, Memory]:
     """An old and a new memory, the one replaced by the other."""
-    old = memory.add("Old API endpoint is /v1", near="off")
-    new = memory.add("New API endpoint is /v2", near="off")
+    old = memory.add("Old API endpoint is /v1", on_near_duplicate="off")
+    new = memory.add("New API endpoint is /v2", on_near_duplicate="off")
     return memory.supersede(old.id, new.id), new
 
 
@@ -30,7 +30,10 @@ class TestLeavingOut:
 
     @pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
     def test_every_mode_leaves_it_out(self, hashed: Memorist, mode: str) -> None:
-        old, new = hashed.add("the old fact", near="off"), hashed.add("the new fact", near="off")
+        old, new = (
+            hashed.add("the old fact", on_near_duplicate="off"),
+            hashed.add("the new fact", on_near_duplicate="off"),
+        )
         assert set(ids(hashed.search("fact", mode=mode))) == {old.id, new.id}  # the scan is warm from here on
 
         hashed.supersede(old.id, new.id)
@@ -48,15 +51,17 @@ class TestLeavingOut:
     def test_the_page_is_full_though_most_are_superseded(self, hashed: Memorist) -> None:
         new = hashed.add("the one badger that holds")
         for number in range(60):
-            hashed.supersede(hashed.add(f"badger {number}", near="off").id, new.id)
+            hashed.supersede(hashed.add(f"badger {number}", on_near_duplicate="off").id, new.id)
         holding = hashed.add_many(f"a badger that nobody replaced, number {number}" for number in range(9))
 
         assert set(ids(hashed.search("badger", limit=10))) == {new.id, *holding}
 
     def test_related_leaves_out_linked_and_similar_ones(self, hashed: Memorist) -> None:
-        one = hashed.add("badger digs here", near="off")
-        linked, similar, new = (hashed.add(f"badger digs {n}", near="off") for n in ("linked", "similar", "new"))
-        hashed.relate(one.id, linked.id, "see")
+        one = hashed.add("badger digs here", on_near_duplicate="off")
+        linked, similar, new = (
+            hashed.add(f"badger digs {n}", on_near_duplicate="off") for n in ("linked", "similar", "new")
+        )
+        hashed.links.add(one.id, linked.id, "see")
         hashed.supersede(linked.id, new.id)
         hashed.supersede(similar.id, new.id)
 
@@ -87,7 +92,7 @@ class TestShowing:
     @pytest.mark.parametrize("profile", ["balanced", "rank", "salience", "semantic-first", "confidence", "notes"])
     def test_half_the_score_in_every_profile(self, path: Path, profile: str) -> None:
         with memorist.open(path, embedder="none", profile=profile) as memory:
-            old = memory.add("badger one", created_at=days_ago(5), near="off")
+            old = memory.add("badger one", created_at=days_ago(5), on_near_duplicate="off")
             new = memory.add("replacement")
             before = memory.search("badger", record="off")[0].score
             memory.supersede(old.id, new.id)
@@ -156,6 +161,7 @@ class TestShowing:
     def test_stats_count_it(self, memory: Memorist, endpoints: tuple[Memory, Memory]) -> None:
         assert (memory.stats().memories, memory.stats().superseded) == (2, 1)
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_asking_for_it_with_something_else_than_yes_or_no_is_refused(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match="include_superseded must be True or False"):
             memory.search("x", include_superseded="yes")  # type: ignore[arg-type]
@@ -318,7 +324,7 @@ class TestUndoing:
     ) -> None:
         old, new = endpoints
 
-        again = memory.add(old.content, near="off")
+        again = memory.add(old.content, on_near_duplicate="off")
 
         assert again.id == old.id
         assert (again.valid_until, again.superseded_by) == (None, None)
@@ -353,8 +359,8 @@ class TestSinceWhen:
         assert before <= superseded.valid_until <= now()
 
     def test_a_new_memory_that_was_dated_back_replaces_it_from_its_own_time(self, memory: Memorist) -> None:
-        old = memory.add("we use Postgres 14", created_at="2026-01-10T12:00Z", near="off")
-        new = memory.add("we use Postgres 16", created_at="2026-03-10T12:00Z", near="off")
+        old = memory.add("we use Postgres 14", created_at="2026-01-10T12:00Z", on_near_duplicate="off")
+        new = memory.add("we use Postgres 16", created_at="2026-03-10T12:00Z", on_near_duplicate="off")
 
         superseded = memory.supersede(old.id, new.id)
 
@@ -403,7 +409,10 @@ class TestSinceWhen:
         assert set(ids(memory.search("badger"))) == {old.id, new.id}
 
     def test_at_no_time_have_two_memories_replaced_each_other(self, memory: Memorist) -> None:
-        one, other = memory.add("badger one", near="off"), memory.add("badger two", near="off")
+        one, other = (
+            memory.add("badger one", on_near_duplicate="off"),
+            memory.add("badger two", on_near_duplicate="off"),
+        )
         start = now()
         memory.supersede(one.id, other.id)
         then = now()
@@ -439,7 +448,7 @@ class TestBeyondOneMemory:
             memorist.open(path, embedder=HashingEmbedder()) as one,
             memorist.open(path, embedder=HashingEmbedder()) as other,
         ):
-            old, new = one.add("badger one", near="off"), one.add("badger two", near="off")
+            old, new = one.add("badger one", on_near_duplicate="off"), one.add("badger two", on_near_duplicate="off")
             assert len(other.search("badger")) == 2
 
             one.supersede(old.id, new.id)

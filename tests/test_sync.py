@@ -41,7 +41,7 @@ def write(folder: Path, **files: str) -> None:
 
 
 def names(memory: Memorist) -> list[str]:
-    return [Path(document.path).name for document in memory.documents()]
+    return [Path(document.path).name for document in memory.documents.list()]
 
 
 def numbers(report: IndexReport) -> dict[str, int]:
@@ -52,7 +52,7 @@ def numbers(report: IndexReport) -> dict[str, int]:
 
 def stored(memory: Memorist, document: Document | None = None) -> str:
     """All there is in the chunks of a file, or of the only one."""
-    one = document or memory.documents()[0]
+    one = document or memory.documents.list()[0]
     (chunks,) = memory._resources.store.documents.load_chunk_ranges([(one.id, 0, 10_000)])
     return "\n".join(chunk.text for chunk in chunks)
 
@@ -60,33 +60,33 @@ def stored(memory: Memorist, document: Document | None = None) -> str:
 class TestAgain:
     def test_only_what_has_changed_is_read(self, memory: Memorist, root: Path) -> None:
         write(root, a="# A\n\none", b="# B\n\ntwo")
-        assert numbers(memory.index(root)) == {"added": 2}
+        assert numbers(memory.documents.index(root)) == {"added": 2}
 
         write(root, b="# B\n\nthree")
 
-        assert numbers(memory.index(root)) == {"changed": 1, "unchanged": 1}
-        assert [hit.path for hit in memory.search_documents("three")] == [str(root / "b.md")]
-        assert not memory.search_documents("two")
+        assert numbers(memory.documents.index(root)) == {"changed": 1, "unchanged": 1}
+        assert [hit.path for hit in memory.documents.search("three")] == [str(root / "b.md")]
+        assert not memory.documents.search("two")
 
     def test_a_file_written_again_as_it_was_is_unchanged_and_no_longer_looked_into(
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(root, a="one")
-        memory.index(root)
+        memory.documents.index(root)
         os.utime(root / "a.md", (1, 1))
-        assert numbers(memory.index(root)) == {"unchanged": 1}
+        assert numbers(memory.documents.index(root)) == {"unchanged": 1}
 
         monkeypatch.setattr(sync, "read_bytes", lambda *_: pytest.fail("it was read"))
 
-        assert numbers(memory.index(root)) == {"unchanged": 1}
+        assert numbers(memory.documents.index(root)) == {"unchanged": 1}
 
     def test_progress_counts_files_that_are_done_and_all_files(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two", c="three")
-        memory.index(root)
+        memory.documents.index(root)
         write(root, b="changed", d="four")
         steps: list[IndexProgress] = []
 
-        memory.index(root, progress=steps.append)
+        memory.documents.index(root, progress=steps.append)
 
         assert steps == [IndexProgress(2, 4, 0), IndexProgress(4, 4, 0)]
 
@@ -97,7 +97,7 @@ class TestAgain:
         write(root, a="\n\n".join(f"# Part {number}\n\n{f'word{number} ' * 100}" for number in range(10)))
         steps: list[IndexProgress] = []
 
-        report = hashed.index(root, progress=steps.append)
+        report = hashed.documents.index(root, progress=steps.append)
 
         chunks = report.chunks
         assert 8 < chunks <= 12
@@ -122,7 +122,7 @@ class TestAgain:
         write(root, a="\n\n".join(f"# Part {number}\n\n{f'word{number} ' * 100}" for number in range(10)))
 
         with memorist.open(path, embedder=FailsAtThirdBatch()) as memory:
-            report = memory.index(root)
+            report = memory.documents.index(root)
 
             assert report.embedded == 8
             assert memory.stats().chunks_pending == report.chunks - 8
@@ -133,12 +133,12 @@ class TestAgain:
         monkeypatch.setattr(sync, "_CLOCK_TICK_NS", 2_000_000_000)
         write(root, a="one")
         time = (root / "a.md").stat().st_mtime_ns
-        memory.index(root)
+        memory.documents.index(root)
 
         write(root, a="two")
         os.utime(root / "a.md", ns=(time, time))
 
-        assert numbers(memory.index(root)) == {"changed": 1}
+        assert numbers(memory.documents.index(root)) == {"changed": 1}
 
     def test_a_file_that_changes_while_it_is_read_is_read_again_the_next_time(
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
@@ -152,17 +152,17 @@ class TestAgain:
 
         with monkeypatch.context() as patched:
             patched.setattr(sync, "read_bytes", torn)
-            memory.index(root)
+            memory.documents.index(root)
 
         assert stored(memory) == "one"
-        assert numbers(memory.index(root)) == {"changed": 1}
+        assert numbers(memory.documents.index(root)) == {"changed": 1}
         assert stored(memory) == "one and more"
 
     def test_a_file_that_goes_while_it_is_read_is_gone(
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(root, a="one", b="two")
-        memory.index(root)
+        memory.documents.index(root)
         write(root, a="changed", b="changed")
 
         def late(path: Path, max_bytes: int) -> bytes:
@@ -170,7 +170,7 @@ class TestAgain:
             return readers.read_bytes(path, max_bytes)
 
         monkeypatch.setattr(sync, "read_bytes", late)
-        report = memory.index(root)
+        report = memory.documents.index(root)
 
         assert (numbers(report), report.skipped) == ({"removed": 2}, ())
 
@@ -178,62 +178,62 @@ class TestAgain:
 class TestWhatGoes:
     def test_what_is_gone_from_a_folder_even_the_last_file(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two")
-        memory.index(root)
+        memory.documents.index(root)
         (root / "a.md").unlink()
-        assert numbers(memory.index(root)) == {"removed": 1, "unchanged": 1}
+        assert numbers(memory.documents.index(root)) == {"removed": 1, "unchanged": 1}
 
         (root / "b.md").unlink()
 
-        assert numbers(memory.index(root)) == {"removed": 1}
-        assert memory.documents() == []
+        assert numbers(memory.documents.index(root)) == {"removed": 1}
+        assert list(memory.documents.list()) == []
 
     def test_a_file_named_itself_takes_nothing_else_away(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two")
-        memory.index(root)
+        memory.documents.index(root)
 
-        assert numbers(memory.index(root / "a.md")) == {"unchanged": 1}
+        assert numbers(memory.documents.index(root / "a.md")) == {"unchanged": 1}
         assert names(memory) == ["a.md", "b.md"]
 
     def test_nor_does_a_pattern_but_of_what_is_gone(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two", c="three")
         (root / "d.txt").write_text("four")
-        memory.index(root)
+        memory.documents.index(root)
         (root / "a.md").unlink()
 
-        assert numbers(memory.index(root, include=["*.txt"])) == {"unchanged": 1, "removed": 1}
-        assert numbers(memory.index(str(root / "*.txt"))) == {"unchanged": 1}
+        assert numbers(memory.documents.index(root, include=["*.txt"])) == {"unchanged": 1, "removed": 1}
+        assert numbers(memory.documents.index(str(root / "*.txt"))) == {"unchanged": 1}
         assert names(memory) == ["b.md", "c.md", "d.txt"]
 
     def test_what_is_ignored_excluded_or_too_large_now(
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(root, a="one", b="two", c="three " * 1000)
-        memory.index(root)
+        memory.documents.index(root)
 
         (root / ".memoristignore").write_text("a.md\n")
-        assert numbers(memory.index(root, include=["*.md"])) == {"unchanged": 2, "removed": 1}
-        assert numbers(memory.index(root, exclude=["b.md"])) == {"unchanged": 1, "removed": 1}
+        assert numbers(memory.documents.index(root, include=["*.md"])) == {"unchanged": 2, "removed": 1}
+        assert numbers(memory.documents.index(root, exclude=["b.md"])) == {"unchanged": 1, "removed": 1}
         monkeypatch.setattr(
             walk.Walk.__init__, "__kwdefaults__", {**walk.Walk.__init__.__kwdefaults__, "max_bytes": 100}
         )  # type: ignore[dict-item]
 
-        assert numbers(memory.index(root)) == {"added": 1, "removed": 1}
+        assert numbers(memory.documents.index(root)) == {"added": 1, "removed": 1}
         assert names(memory) == ["b.md"]
 
     def test_what_has_no_text_any_more(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two")
-        memory.index(root)
+        memory.documents.index(root)
         (root / "a.md").write_text("")
         (root / "b.md").write_bytes(bytes(range(256)))
 
-        report = memory.index(root)
+        report = memory.documents.index(root)
 
         assert numbers(report) == {"removed": 2}
         assert [reason for _, reason in report.skipped] == ["it is empty", "it is binary"]
 
     def test_not_what_cannot_be_read_now(self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(root, a="one")
-        memory.index(root)
+        memory.documents.index(root)
         write(root, a="changed")
 
         def denied(*_: object) -> int:
@@ -241,11 +241,11 @@ class TestWhatGoes:
 
         with monkeypatch.context() as patched:
             patched.setattr(readers.os, "open", denied)
-            report = memory.index(root)
+            report = memory.documents.index(root)
 
         assert report.skipped == ((str(root / "a.md"), "it cannot be read: permission denied"),)
         assert (numbers(report), stored(memory)) == ({}, "one")
-        assert numbers(memory.index(root)) == {"changed": 1}
+        assert numbers(memory.documents.index(root)) == {"changed": 1}
 
     def test_nor_what_is_in_a_folder_that_cannot_be_read_now(
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
@@ -253,7 +253,7 @@ class TestWhatGoes:
         (root / "closed" / "deep").mkdir(parents=True)
         write(root / "closed" / "deep", a="one")
         write(root, b="two")
-        memory.index(root)
+        memory.documents.index(root)
         scandir = os.scandir
 
         def guarded(path: str) -> Any:
@@ -263,7 +263,7 @@ class TestWhatGoes:
 
         monkeypatch.setattr(os, "scandir", guarded)
 
-        assert numbers(memory.index(root)) == {"unchanged": 1}
+        assert numbers(memory.documents.index(root)) == {"unchanged": 1}
         assert names(memory) == ["b.md", "a.md"]
 
     def test_nor_what_needs_an_extra_that_is_not_there(
@@ -273,7 +273,7 @@ class TestWhatGoes:
         (root / "a.pdf").write_bytes(b"%PDF-1.4")
         write(root, b="two")
 
-        report = memory.index(root)
+        report = memory.documents.index(root)
 
         assert numbers(report) == {"added": 1}
         assert "memorist[pdf]" in report.skipped[0][1]
@@ -282,162 +282,162 @@ class TestWhatGoes:
         (root / "sub").mkdir()
         write(root, a="one")
         write(root / "sub", b="two", c="three")
-        memory.index(root)
-        assert numbers(memory.index(root / "sub")) == {"unchanged": 2}
+        memory.documents.index(root)
+        assert numbers(memory.documents.index(root / "sub")) == {"unchanged": 2}
         (root / "sub" / "b.md").unlink()
 
-        assert numbers(memory.index(root)) == {"unchanged": 2, "removed": 1}
+        assert numbers(memory.documents.index(root)) == {"unchanged": 2, "removed": 1}
         assert names(memory) == ["a.md", "c.md"]
 
     def test_a_file_that_was_named_itself_with_its_folder(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two")
-        memory.index([root / "a.md"])
+        memory.documents.index([root / "a.md"])
         (root / "a.md").unlink()
 
         with pytest.raises(InvalidInput, match="no such file"):
-            memory.index([root / "a.md"])
+            memory.documents.index([root / "a.md"])
 
-        assert numbers(memory.index(root)) == {"added": 1, "removed": 1}
+        assert numbers(memory.documents.index(root)) == {"added": 1, "removed": 1}
 
     def test_what_is_taken_out_by_a_link_to_it(self, memory: Memorist, root: Path, tmp_path: Path) -> None:
         write(root, a="one", b="two")
         (tmp_path / "link").symlink_to(root)
-        memory.index(tmp_path / "link")
+        memory.documents.index(tmp_path / "link")
 
-        assert memory.unindex(tmp_path / "link" / "a.md") == 1
-        assert memory.unindex(tmp_path / "link") == 1
+        assert memory.documents.remove(tmp_path / "link" / "a.md") == 1
+        assert memory.documents.remove(tmp_path / "link") == 1
 
 
 class TestRenames:
     def test_a_file_keeps_its_chunks_and_their_vectors(self, path: Path, root: Path) -> None:
         write(root, a="# A\n\none")
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
-            memory.index(root)
-            (before,) = memory.documents()
+            memory.documents.index(root)
+            (before,) = memory.documents.list()
             (root / "sub").mkdir()
             (root / "a.md").rename(root / "sub" / "b.md")
 
-            report = memory.index(root)
+            report = memory.documents.index(root)
 
             assert (numbers(report), report.embedded) == ({"renamed": 1}, 0)
-            (after,) = memory.documents()
+            (after,) = memory.documents.list()
             assert (after.id, after.path) == (before.id, str(root / "sub" / "b.md"))
-            assert [hit.path for hit in memory.search_documents("one")] == [after.path]
-            assert numbers(memory.index(root)) == {"unchanged": 1}
+            assert [hit.path for hit in memory.documents.search("one")] == [after.path]
+            assert numbers(memory.documents.index(root)) == {"unchanged": 1}
 
     def test_what_comes_from_its_name_follows(self, memory: Memorist, root: Path) -> None:
         (root / "old.py").write_text("def answer():\n    return 42\n")
-        memory.index(root)
+        memory.documents.index(root)
         (root / "procedural").mkdir()
         (root / "old.py").rename(root / "procedural" / "new.py")
 
-        memory.index(root)
+        memory.documents.index(root)
 
-        (document,) = memory.documents()
+        (document,) = memory.documents.list()
         assert (document.title, document.sector) == ("new.py", "procedural")
 
     def test_a_copy_takes_nothing_from_a_file_that_is_still_there(self, memory: Memorist, root: Path) -> None:
         write(root, b="same")
-        memory.index(root)
+        memory.documents.index(root)
         write(root, a="same", c="same")
 
-        assert numbers(memory.index(root)) == {"unchanged": 1, "added": 2}
+        assert numbers(memory.documents.index(root)) == {"unchanged": 1, "added": 2}
 
     def test_nor_from_one_that_is_there_and_ignored(self, memory: Memorist, root: Path) -> None:
         write(root, b="same")
-        memory.index(root)
+        memory.documents.index(root)
         write(root, c="same")
         (root / ".gitignore").write_text("b.md")
 
-        assert numbers(memory.index(root)) == {"added": 1, "removed": 1}
+        assert numbers(memory.documents.index(root)) == {"added": 1, "removed": 1}
 
     def test_files_of_the_same_content_go_with_their_names(self, memory: Memorist, root: Path) -> None:
         write(root, a="same", b="same")
-        memory.index(root)
-        before = {Path(document.path).name: document.id for document in memory.documents()}
+        memory.documents.index(root)
+        before = {Path(document.path).name: document.id for document in memory.documents.list()}
         (root / "sub").mkdir()
         for name in ("a.md", "b.md"):
             (root / name).rename(root / "sub" / name)
 
-        assert numbers(memory.index(root)) == {"renamed": 2}
-        assert {Path(document.path).name: document.id for document in memory.documents()} == before
+        assert numbers(memory.documents.index(root)) == {"renamed": 2}
+        assert {Path(document.path).name: document.id for document in memory.documents.list()} == before
 
     def test_in_upper_and_lower_case_only(self, memory: Memorist, root: Path) -> None:
         write(root, readme="one")
-        memory.index(root)
+        memory.documents.index(root)
         (root / "readme.md").rename(root / "README.md")
 
-        assert numbers(memory.index(root)) == {"renamed": 1}
+        assert numbers(memory.documents.index(root)) == {"renamed": 1}
         assert names(memory) == ["README.md"]
 
     def test_where_case_does_not_count_the_old_name_is_there_too(
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(root, readme="one")
-        memory.index(root)
+        memory.documents.index(root)
         (root / "readme.md").rename(root / "README.md")
         monkeypatch.setattr(sync, "may_exist", lambda path: True)
         monkeypatch.setattr(os.path, "samefile", lambda one, other: True)
 
-        assert numbers(memory.index(root)) == {"renamed": 1}
+        assert numbers(memory.documents.index(root)) == {"renamed": 1}
 
     def test_to_a_name_that_another_process_was_first_to_index(
         self, memory: Memorist, path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(root, a="one")
-        memory.index(root)
+        memory.documents.index(root)
         (root / "a.md").rename(root / "b.md")
         texts = memory._resources.store.documents.load_chunk_texts
 
         def meanwhile(asked: str) -> set[tuple[str | None, str]]:
             with monkeypatch.context() as patched, memorist.open(path, embedder="none") as other:
                 patched.setattr(sync, "_is_gone", lambda *_: False)  # it looked before the file was renamed
-                other.index(root / "b.md")
+                other.documents.index(root / "b.md")
             assert names(memory) == ["a.md", "b.md"]
             return texts(asked)
 
         monkeypatch.setattr(memory._resources.store.documents, "load_chunk_texts", meanwhile)
-        memory.index(root)
+        memory.documents.index(root)
 
         assert names(memory) == ["b.md"]
-        assert numbers(memory.index(root)) == {"unchanged": 1}
+        assert numbers(memory.documents.index(root)) == {"unchanged": 1}
 
 
 class TestProjects:
     def test_a_file_is_in_the_project_it_was_last_indexed_for(self, path: Path, root: Path) -> None:
         write(root, a="one", b="two")
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
-            memory.index(root, project="old")
+            memory.documents.index(root, project="old")
 
-            report = memory.index(root, project="new")
+            report = memory.documents.index(root, project="new")
 
             assert (numbers(report), report.embedded) == ({"changed": 2}, 0)
-            assert len(memory.search_documents("one", project="new")) > 0
-            assert not memory.search_documents("one", project="old")
-            assert numbers(memory.index(root, project="new")) == {"unchanged": 2}
+            assert len(memory.documents.search("one", project="new")) > 0
+            assert not memory.documents.search("one", project="old")
+            assert numbers(memory.documents.index(root, project="new")) == {"unchanged": 2}
 
     def test_files_without_new_chunks_do_not_pile_up_in_memory(
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(root, **{f"n{number:02}": f"number {number}" for number in range(30)})
-        memory.index(root, project="old")
+        memory.documents.index(root, project="old")
         held: list[int] = []
         store = sync.Sync._store_pending
         monkeypatch.setattr(sync, "_MAX_PENDING_CHUNKS", 8)
         monkeypatch.setattr(sync.Sync, "_store_pending", lambda self: held.append(len(self._pending)) or store(self))
 
-        assert numbers(memory.index(root, project="new")) == {"changed": 30}
+        assert numbers(memory.documents.index(root, project="new")) == {"changed": 30}
         assert max(held) == 4
 
     def test_and_stays_there_where_none_is_given(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two")
-        memory.index(root, project="api")
+        memory.documents.index(root, project="api")
         write(root, a="changed")
         (root / "b.md").rename(root / "c.md")
 
-        memory.index(root)
+        memory.documents.index(root)
 
-        assert [document.project for document in memory.documents()] == ["api", "api"]
+        assert [document.project for document in memory.documents.list()] == ["api", "api"]
 
 
 class TestSecrets:
@@ -445,9 +445,9 @@ class TestSecrets:
         write(root, a=f"# Setup\n\nbefore\n\n```\n{KEY}\n```\n\nafter the key")
         (root / "a.html").write_text(f"<h1>Setup</h1><pre>{KEY}</pre><p>after the key</p>")
 
-        report = memory.index(root)
+        report = memory.documents.index(root)
 
-        for document in memory.documents():
+        for document in memory.documents.list():
             assert "MIIE" not in stored(memory, document)
             assert "after the key" in stored(memory, document)
         assert report.redacted == {"private-key": 2}
@@ -459,9 +459,9 @@ class TestSecrets:
     def test_lines_keep_their_numbers(self, memory: Memorist, root: Path) -> None:
         write(root, a=f"{KEY}\n\n# After\n\nthe answer is here")
 
-        memory.index(root)
+        memory.documents.index(root)
 
-        (hit,) = memory.search_documents("answer")
+        (hit,) = memory.documents.search("answer")
         assert hit.start_line <= 46 <= hit.end_line
 
     def test_none_is_kept_in_titles_front_matter_or_links(self, memory: Memorist, path: Path, root: Path) -> None:
@@ -471,7 +471,7 @@ class TestSecrets:
             f"<title>{token}</title><h1>{token}</h1><p>tok{token[3:]} ghp<b>_</b>{token[4:]}</p>"
         )
 
-        report = memory.index(root)
+        report = memory.documents.index(root)
         memory.close()
 
         assert report.redacted
@@ -481,10 +481,10 @@ class TestSecrets:
         token = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
         write(root, a=f"the token {token}")
 
-        assert memory.index(root, allow=["A1b2"]).redacted == {}
+        assert memory.documents.index(root, allow=["A1b2"]).redacted == {}
         assert token in stored(memory)
-        memory.unindex(root)
-        assert memory.index(root, redact=False).redacted == {}
+        memory.documents.remove(root)
+        assert memory.documents.index(root, redact=False).redacted == {}
         assert token in stored(memory)
 
     def test_an_allowance_that_is_no_pattern_is_refused_before_anything_is_read(
@@ -493,7 +493,7 @@ class TestSecrets:
         write(root, a="one")
 
         with pytest.raises(InvalidInput, match="not a regular expression"):
-            memory.index(root, allow=["/(/"])
+            memory.documents.index(root, allow=["/(/"])
 
 
 class TestTheModel:
@@ -501,13 +501,13 @@ class TestTheModel:
         model = FailingEmbedder()
         write(root, a="one", b="two")
         with memorist.open(path, embedder=model) as memory:
-            assert memory.index(root).embedded == 0
+            assert memory.documents.index(root).embedded == 0
             model.broken = False
 
-            report = memory.index(root)
+            report = memory.documents.index(root)
 
             assert (numbers(report), report.embedded) == ({"unchanged": 2}, 2)
-            assert memory.index(root).embedded == 0
+            assert memory.documents.index(root).embedded == 0
 
 
 INDEXING = """
@@ -522,7 +522,7 @@ INDEXING = """
     print("ready", flush=True)
     sys.stdin.readline()
     with memorist.open(sys.argv[1], embedder=Slow()) as memory:
-        report = memory.index(sys.argv[2], progress=lambda now: print(now.files, flush=True))
+        report = memory.documents.index(sys.argv[2], progress=lambda now: print(now.files, flush=True))
     print("done", report.added)
 """
 
@@ -542,9 +542,9 @@ class TestProcesses:
                 assert code == 0, printed
 
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
-            assert len(memory.documents()) == 200
-            assert sum(document.chunks for document in memory.documents()) == 200
-            assert numbers(memory.index(root)) == {"unchanged": 200}
+            assert len(memory.documents.list()) == 200
+            assert sum(document.chunks for document in memory.documents.list()) == 200
+            assert numbers(memory.documents.index(root)) == {"unchanged": 200}
             assert memory.check().problems == ()
 
     def test_one_that_is_killed_goes_on_from_there(self, path: Path, root: Path) -> None:
@@ -557,7 +557,7 @@ class TestProcesses:
             process.wait()
 
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
-            done = len(memory.documents())
+            done = len(memory.documents.list())
             assert 100 <= done < 200
             assert memory.check().problems == ()
-            assert numbers(memory.index(root)) == {"unchanged": done, "added": 200 - done}
+            assert numbers(memory.documents.index(root)) == {"unchanged": done, "added": 200 - done}

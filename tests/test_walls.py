@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ from hypothesis import strategies as st
 
 import memorist
 from conftest import HashingEmbedder
-from memorist import InvalidInput, Memorist, MemoristError, NotFound
+from memorist import ChangedMeanwhile, InvalidInput, Memorist, MemoristError, NotFound
+from memorist.arguments import FILTERS, Filter, ProfileOptions
 from memorist.documents import DocumentHit
-from memorist.records import FACETS, Filter
+from memorist.engine.memory import ROOMS
+from memorist.records import FACETS
 from memorist.store.documents import chunk_namespace
 from memorist.text.query import parse_query
-from memorist.validation import FILTERS
+from memorist.views import REVIEW_KINDS
 from told import told
 
 WRITTEN = BytesIO()  # what an export wrote last
@@ -95,8 +98,8 @@ def fill(memory: Memorist, marks: dict[str, str], prefix: str, folder: Path) -> 
     A life in every table. `marks` are the words of this namespace; the texts and names beside them are the same in all.
     """
     words = {place: marks.get(place, place) for place in SECRETS}
-    session = memory.start_session(f"{words['project']}", id=f"{prefix}-session-{words['session']}")
-    memory.summarise_session(session.id, f"all about {words['session_summary']}")
+    session = memory.sessions.start(f"{words['project']}", id=f"{prefix}-session-{words['session']}")
+    memory.sessions.summarise(session.id, f"all about {words['session_summary']}")
     text = f"the release runs on {words['content']} and nothing else at all"
     kept = memory.add(
         "the release ran on something else before",
@@ -118,26 +121,28 @@ def fill(memory: Memorist, marks: dict[str, str], prefix: str, folder: Path) -> 
     other = memory.add(
         f"another word on {words['content']}", id=f"{prefix}-note-two-{prefix}", project=words["project"]
     )
-    memory.add(f"{text} {words['near']}", id=f"{prefix}-note-near-{prefix}", project=words["project"], near="off")
+    memory.add(
+        f"{text} {words['near']}", id=f"{prefix}-note-near-{prefix}", project=words["project"], on_near_duplicate="off"
+    )
     forgotten = memory.add(f"forgotten {words['content']}", id=f"{prefix}-note-gone-{prefix}", project=words["project"])
     memory.forget(forgotten.id)
     superseded = memory.add(f"replaced {words['content']}", id=f"{prefix}-note-past-{prefix}", project=words["project"])
     memory.supersede(superseded.id, kept.id, said_by=words["said_by"])
-    memory.relate(kept.id, other.id, "supports", said_by=words["said_by"])
+    memory.links.add(kept.id, other.id, "supports", said_by=words["said_by"])
     memory.pin(kept.id)
-    lens = memory.set_lens(f"{prefix}-lens-{words['lens']}", tags=[words["lens_tag"]])
+    lens = memory.lenses.set(f"{prefix}-lens-{words['lens']}", tags=[words["lens_tag"]])
     asked = dict(project=words["project"], record="reinforce", record_session=session.id)
     memory.search(f"release {words['query']}", **asked)
-    memory.feedback(kept.id, True, query=f"what about {words['feedback']}?")
-    memory.recalls()
-    note = memory.create_file(
+    memory.searches.add_feedback(kept.id, True, query=f"what about {words['feedback']}?")
+    memory.searches.list()
+    note = memory.files.create(
         f"/{prefix}/{words['note_name']}.md", f"{words['note']} of {words['content']}", project=words["project"]
     )
     cursor = memory.list(limit=1).cursor
     assert cursor is not None
     file = written(folder / prefix, words)
-    assert memory.index(file.parent, project=words["project"]).added == 1
-    found = memory.search_documents(words["file"], mode="keyword", project=words["project"])[0]
+    assert memory.documents.index(file.parent, project=words["project"]).added == 1
+    found = memory.documents.search(words["file"], mode="keyword", project=words["project"])[0]
     assert isinstance(found, DocumentHit)
     return Names(
         kept.id, other.id, forgotten.id, superseded.id, memory.get(kept.id).facts[0].id, session.id, words["project"],
@@ -250,7 +255,7 @@ class Probe:
     """A call, and what has to come of it with names that only the other namespace has."""
 
     arguments: Callable[[Names, Names], tuple[tuple[Any, ...], dict[str, Any]]]
-    outcome: type[MemoristError] | Callable[[Any, Both], bool]
+    outcome: type[MemoristError] | tuple[type[MemoristError], ...] | Callable[[Any, Both], bool]
 
 
 def call(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -271,8 +276,12 @@ def only_mine(answer: Any, both: Both) -> bool:
     return {getattr(one, "memory", one).id for one in answer} <= mine
 
 
+def shows_only_mine(page: Any, both: Both) -> bool:
+    return all(only_mine(item.memories, both) for item in page)
+
+
 def only_my_files(answer: Any, both: Both) -> bool:
-    mine = {one.path for one in both.mine.documents()}
+    mine = {one.path for one in both.mine.documents.list()}
     return {one.path for one in answer if hasattr(one, "path")} <= mine
 
 
@@ -354,7 +363,7 @@ def found_nothing_of_theirs(results: Any, both: Both) -> bool:
 CALLS: dict[str, list[Probe]] = {
     "add": [
         Probe(lambda n, own: call(n.text), is_mine),
-        Probe(lambda n, own: call(n.text, project=n.project, near="merge"), is_mine),
+        Probe(lambda n, own: call(n.text, project=n.project, on_near_duplicate="merge"), is_mine),
         Probe(lambda n, own: call(f"something new {n.word}", id=n.id), is_mine),
         Probe(lambda n, own: call(f"something new {n.word}", session=n.session), NotFound),
     ],
@@ -372,34 +381,36 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(n.text, project=n.project, include_global=False, min_relevance=0.0), nothing),
         Probe(lambda n, own: call(n.text, session=n.session), no_word_of_theirs),
     ],
-    "add_fact": [Probe(lambda n, own: call(n.id, "a fact"), NotFound)],
-    "add_turn": [
+    "facts.add": [Probe(lambda n, own: call(n.id, "a fact"), NotFound)],
+    "sessions.add_turn": [
         Probe(lambda n, own: call("user", n.text, conversation=n.session, project=n.project, id=n.id), is_mine),
     ],
+    "changes": [Probe(lambda n, own: call(), lambda changes, both: next(changes).new == {})],
     "check": [
         Probe(lambda n, own: call(), lambda report, both: report.ok and report.memories == 10),
         Probe(lambda n, own: call(repair=True), lambda report, both: report.ok and report.memories == 10),
     ],
-    "clear_recalls": [
-        Probe(lambda n, own: call(), lambda dropped, both: dropped == 2 and len(both.theirs.recalls()) > 0),
+    "searches.clear": [
+        Probe(lambda n, own: call(), lambda dropped, both: dropped == 2 and len(both.theirs.searches.list()) > 0),
     ],
     "close": [Probe(lambda n, own: call(), lambda answer, both: len(both.theirs.list()) > 0)],
-    "create_file": [
+    "files.create": [
         Probe(lambda n, own: call(n.note, "mine", project=n.project), lambda file, both: file.text == "mine"),
         Probe(lambda n, own: call(n.note, "mine", project=own.project), lambda file, both: file.text == "mine"),
     ],
     "deemphasize": [Probe(lambda n, own: call(n.id), NotFound)],
-    "documents": [
+    "documents.list": [
+        Probe(lambda n, own: call(cursor=n.file), only_my_files),
         Probe(lambda n, own: call(), only_my_files),
         Probe(lambda n, own: call(limit=ALL), lambda found, both: len(found) == 2),
         Probe(lambda n, own: call(project=n.project), nothing),
     ],
-    "duplicates": [
+    "review.duplicates": [
         Probe(lambda n, own: call(), lambda groups, both: all(only_mine(group, both) for group in groups)),
         *by_each_filter(),
     ],
-    "edit_file": [Probe(lambda n, own: call(n.note, str.upper, project=n.project), NotFound)],
-    "end_session": [
+    "files.edit": [Probe(lambda n, own: call(n.note, str.upper, project=n.project), NotFound)],
+    "sessions.end": [
         Probe(lambda n, own: call(n.session), NotFound),
         Probe(lambda n, own: call(n.session[:-3], "summary"), NotFound),
     ],
@@ -410,21 +421,21 @@ CALLS: dict[str, list[Probe]] = {
         *(replace(probe, outcome=no_counts) for probe in by_each_filter()[:-1]),
         by_each_filter()[-1],
     ],
-    "feedback": [
+    "searches.add_feedback": [
         Probe(lambda n, own: call(n.id, True), NotFound),
         Probe(lambda n, own: call(n.id[-9:], False, query="whose is it?"), NotFound),
         Probe(lambda n, own: call(own.id, False), lambda said, both: said.memory == both.own.id),
     ],
-    "feedbacks": [
+    "searches.list_feedback": [
         Probe(lambda n, own: call(), lambda said, both: {one.memory for one in said} == {both.own.id, both.shared.id}),
         Probe(lambda n, own: call(memory=n.id), NotFound),
     ],
-    "files": [
+    "files.list": [
         Probe(lambda n, own: call(n.note, project=n.project), nothing),
         Probe(lambda n, own: call("/", project=n.project), nothing),
         Probe(lambda n, own: call("/", project=own.project), lambda files, both: [both.own.note] == [files[0].path]),
     ],
-    "forget_files": [
+    "files.forget": [
         Probe(lambda n, own: call(n.note, project=n.project), NotFound),
         Probe(lambda n, own: call("/", project=n.project), NotFound),
     ],
@@ -455,21 +466,23 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(n.id), NotFound),
         Probe(lambda n, own: call(n.forgotten), NotFound),
     ],
-    "discover": [Probe(lambda n, own: call(programs=["codex"]), nothing)],
-    "document": [Probe(lambda n, own: call(n.file), NotFound)],
-    "export": [Probe(lambda n, own: call(WRITTEN, vectors=True), only_mine_was_written)],
-    "import_": [Probe(lambda n, own: call(n.file, project=n.project), lambda report, both: report.added == 1)],
-    "import_conversations": [Probe(lambda n, own: call(n.file, project=n.project), InvalidInput)],
-    "backup": [Probe(lambda n, own: call(Path(own.folder, "copy.db")), nothing)],  # of the whole file, as it says
-    "watch": [
+    "transfer.discover": [Probe(lambda n, own: call(programs=["codex"]), nothing)],
+    "documents.find": [Probe(lambda n, own: call(n.file), NotFound)],
+    "transfer.export": [Probe(lambda n, own: call(WRITTEN, vectors=True), only_mine_was_written)],
+    "transfer.import_": [Probe(lambda n, own: call(n.file, project=n.project), lambda report, both: report.added == 1)],
+    "transfer.import_conversations": [Probe(lambda n, own: call(n.file, project=n.project), InvalidInput)],
+    "transfer.backup": [
+        Probe(lambda n, own: call(Path(own.folder, "copy.db")), nothing)
+    ],  # of the whole file, as it says
+    "documents.watch": [
         Probe(lambda n, own: call(n.folder, project=n.project), lambda reports, both: is_new(next(reports), both))
     ],
-    "index": [
+    "documents.index": [
         Probe(lambda n, own: call(n.folder), is_new),
         Probe(lambda n, own: call([n.file], project=n.project), is_new),
     ],
-    "lens": [Probe(lambda n, own: call(n.lens), NotFound)],
-    "lenses": [Probe(lambda n, own: call(), lambda lenses, both: len(lenses) == 2)],
+    "lenses.get": [Probe(lambda n, own: call(n.lens), NotFound)],
+    "lenses.list": [Probe(lambda n, own: call(), lambda lenses, both: len(lenses) == 2)],
     "count": [
         Probe(lambda n, own: call(), lambda count, both: count == len(both.mine.list(limit=ALL))),
         Probe(lambda n, own: call(deleted=True), lambda count, both: count == len(both.mine.list(deleted=True))),
@@ -486,12 +499,12 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(limit=ALL, as_of="tomorrow", detail="index", include_superseded=False), only_mine),
         *by_each_filter(),
     ],
-    "merge": [
+    "review.merge": [
         Probe(lambda n, own: call(n.id, [own.id]), NotFound),
         Probe(lambda n, own: call(own.id, [n.id]), NotFound),
         Probe(lambda n, own: call(own.id, [own.other, n.id]), NotFound),
     ],
-    "move_files": [
+    "files.move": [
         Probe(lambda n, own: call(n.note, own.note, project=n.project), NotFound),
         Probe(lambda n, own: call(own.note, n.note, project=own.project), lambda moved, both: moved == 1),
     ],
@@ -500,7 +513,8 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(), lambda gone, both: gone == 2 and len(both.theirs.list(deleted=True)) == 3),
         Probe(lambda n, own: call(before="tomorrow"), lambda gone, both: len(both.theirs.list(deleted=True)) == 3),
     ],
-    "recalls": [
+    "searches.list": [
+        Probe(lambda n, own: call(cursor=n.id), lambda recalls, both: len(recalls) <= 2),
         Probe(lambda n, own: call(), lambda recalls, both: len(recalls) == 2),
         Probe(lambda n, own: call(since="2000", limit=ALL), lambda recalls, both: len(recalls) == 2),
         Probe(lambda n, own: call(memory=n.id), NotFound),
@@ -514,8 +528,11 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(n.id), NotFound),
         Probe(lambda n, own: call(own.id, 0.1, session=n.session), NotFound),
     ],
-    "reinforce_fact": [Probe(lambda n, own: call(n.fact), NotFound), Probe(lambda n, own: call(n.fact[-8:]), NotFound)],
-    "relate": [
+    "facts.reinforce": [
+        Probe(lambda n, own: call(n.fact), NotFound),
+        Probe(lambda n, own: call(n.fact[-8:]), NotFound),
+    ],
+    "links.add": [
         Probe(lambda n, own: call(n.id, own.id, "supports"), NotFound),
         Probe(lambda n, own: call(own.id, n.id, "supports"), NotFound),
     ],
@@ -524,9 +541,9 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(n.id, as_of="tomorrow"), NotFound),
         Probe(lambda n, own: call(own.id, ALL), only_mine),
     ],
-    "replaced": [Probe(lambda n, own: call(n.id), NotFound)],
-    "remove_fact": [Probe(lambda n, own: call(n.fact), NotFound), Probe(lambda n, own: call(n.fact[-8:]), NotFound)],
-    "remove_lens": [Probe(lambda n, own: call(n.lens), NotFound)],
+    "links.replaced": [Probe(lambda n, own: call(n.id), NotFound)],
+    "facts.remove": [Probe(lambda n, own: call(n.fact), NotFound), Probe(lambda n, own: call(n.fact[-8:]), NotFound)],
+    "lenses.remove": [Probe(lambda n, own: call(n.lens), NotFound)],
     "restore": [Probe(lambda n, own: call(n.forgotten), NotFound)],
     "search": [
         Probe(lambda n, own: call(n.word, mode="keyword", explain=True, facets=FACETS), found_nothing_of_theirs),
@@ -552,7 +569,7 @@ CALLS: dict[str, list[Probe]] = {
             for probe in by_each_filter()
         ),
     ],
-    "search_documents": [
+    "documents.search": [
         Probe(lambda n, own: call(n.file_word, mode="keyword", explain=True), nothing),
         Probe(lambda n, own: call(f"harbour {n.file_word}", limit=ALL, grouped=False, neighbours=9), only_my_files),
         Probe(lambda n, own: call(n.file_word, mode="semantic", noise_floor=False, limit=ALL), only_my_files),
@@ -564,30 +581,33 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call("harbour", tags=n.file_tag), nothing),
         Probe(lambda n, own: call(typo(n.file_word)), lambda found, both: not_their_word(found.suggestion, both)),
     ],
-    "session": [
+    "sessions.get": [
         Probe(lambda n, own: call(n.session), NotFound),
         Probe(lambda n, own: call(n.session[:-3]), NotFound),
     ],
-    "session_context": [Probe(lambda n, own: call(n.id), NotFound)],
-    "sessions": [
+    "sessions.context_of": [Probe(lambda n, own: call(n.id), NotFound)],
+    "sessions.list": [
+        Probe(lambda n, own: call(cursor=n.session), lambda sessions, both: len(sessions) <= 2),
         Probe(lambda n, own: call(limit=ALL), lambda sessions, both: len(sessions) == 2),
         Probe(lambda n, own: call(project=n.project), nothing),
         Probe(lambda n, own: call(active=True), lambda sessions, both: len(sessions) == 2),
         Probe(lambda n, own: call(deleted=True), nothing),
     ],
-    "set_lens": [Probe(lambda n, own: call(n.lens, boosts={"tag": {n.tag: 2.0}}, tags=[n.tag]), anything)],
-    "start_session": [Probe(lambda n, own: call(n.project, id=n.session), lambda session, both: session.memories == 0)],
+    "lenses.set": [Probe(lambda n, own: call(n.lens, boosts={"tag": {n.tag: 2.0}}, tags=[n.tag]), anything)],
+    "sessions.start": [
+        Probe(lambda n, own: call(n.project, id=n.session), lambda session, both: session.memories == 0)
+    ],
     "stats": [Probe(lambda n, own: call(), counts_mine)],
     "suggest": [
         Probe(lambda n, own: call(typo(n.word)), not_their_word),
         Probe(lambda n, own: call(n.word), not_their_word),
     ],
-    "summarise_session": [Probe(lambda n, own: call(n.session, "about nothing"), NotFound)],
-    "forget_session": [
+    "sessions.summarise": [Probe(lambda n, own: call(n.session, "about nothing"), NotFound)],
+    "sessions.forget": [
         Probe(lambda n, own: call(n.session), NotFound),
         Probe(lambda n, own: call(n.session, hard=True), NotFound),
     ],
-    "restore_session": [Probe(lambda n, own: call(n.session), NotFound)],
+    "sessions.restore": [Probe(lambda n, own: call(n.session), NotFound)],
     "supersede": [
         Probe(lambda n, own: call(n.other, own.id), NotFound),
         Probe(lambda n, own: call(own.other, n.id), NotFound),
@@ -600,12 +620,12 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(project=n.project), nothing),
         Probe(lambda n, own: call(as_of="tomorrow"), only_mine),
     ],
-    "unindex": [
+    "documents.remove": [
         Probe(lambda n, own: call(n.file), lambda gone, both: gone == 0),
         Probe(lambda n, own: call(n.folder), lambda gone, both: gone == 0),
     ],
     "unpin": [Probe(lambda n, own: call(n.id), NotFound)],
-    "unrelate": [
+    "links.remove": [
         Probe(lambda n, own: call(n.id, n.other, "supports"), NotFound),
         Probe(lambda n, own: call(own.id, n.id, "supports"), NotFound),
     ],
@@ -615,38 +635,81 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(n.forgotten, content="changed"), NotFound),
         Probe(lambda n, own: call(own.id, session=n.session, content="changed"), NotFound),
     ],
+    "documents.chunks": [Probe(lambda n, own: call(n.document, cursor="0"), NotFound)],
+    "documents.get": [Probe(lambda n, own: call(n.document), NotFound)],
+    "facts.list": [Probe(lambda n, own: call(n.id), NotFound)],
+    "files.replace": [
+        Probe(lambda n, own: call(n.note, "mine", before=n.text, project=n.project), (NotFound, ChangedMeanwhile)),
+    ],
+    "review.compare": [
+        Probe(
+            lambda n, own: call(n.text, profiles=["balanced", "fast"], limit=ALL),
+            lambda found, both: all(only_mine(one, both) for one in found.answers),
+        ),
+        Probe(lambda n, own: call(n.text, profiles=["balanced"], lenses=[n.lens]), NotFound),
+        Probe(lambda n, own: call(n.text, profiles=["balanced", "fast"], record_session=n.session), NotFound),
+        Probe(
+            lambda n, own: call(n.word, profiles=["fast", "rank"], mode="keyword", facets=FACETS),
+            lambda found, both: all(nothing(one, both) for one in found.answers),
+        ),
+    ],
+    "review.graph": [
+        Probe(lambda n, own: call(n.id), NotFound),
+        Probe(lambda n, own: call(own.id, hops=2), lambda graph, both: only_mine(graph.memories, both)),
+    ],
+    "review.growth": [
+        Probe(lambda n, own: call(since="2000"), lambda found, both: sum(day.recorded for day in found.days) == 10),
+    ],
+    "review.list": [
+        Probe(
+            lambda n, own, kind=kind, other=other: call(kind, project=n.project if other else None),
+            shows_only_mine,
+        )
+        for kind in REVIEW_KINDS
+        for other in (False, True)
+    ]
+    + [Probe(lambda n, own: call("never_recalled", cursor=n.cursor), shows_only_mine)],
+    "review.projects": [
+        Probe(lambda n, own: call(), lambda found, both: both.beyond.project not in found),
+        Probe(lambda n, own: call(under=n.project), nothing),
+    ],
+    "sessions.turns": [
+        Probe(lambda n, own: call(n.session), NotFound),
+        Probe(lambda n, own: call(own.session, cursor="0"), only_mine),
+    ],
 }
-PROPERTIES = {"recalls_lost"}  # a number of this process
+PROPERTIES = {"searches.lost"}  # a number of this process
 # Parameters by which nothing of another namespace can be named.
 PLAIN = set(
     """
-    active after allow alpha amount at before boosts budget change confidence core created_at decay_rate detail
-    documents embedder end exclude expires_at explain facts fields format fusion grammar grouped hard if_exists include
+    active after allow alpha amount as_of at before boosts budget change confidence core created_at decay_rate detail
+    documents embedder end exclude expires_at explain facts fields format fusion grammar grouped hard if_exists
+    if_version include
     include_documents include_facts include_global include_superseded kind limit metadata min_relevance min_salience
-    mode month neighbours now object offset overwrite pinned predicate profile progress prune recalled recency record
-    redact repair said_by salience sector since source start stop subject summary tags text threshold tier title
+    mode month neighbours now object offset overwrite pinned position predicate profile progress prune recalled recency
+    record redact reinforced_at repair said_by salience sector since source start stop subject summary tags text
+    threshold tier title
     tools until vectors
     """.split()
-)
+) | {*ProfileOptions.__annotations__}
 TRIED = [
     pytest.param(name, place, id=f"{name}-{place}") for name, probes in CALLS.items() for place in range(len(probes))
 ]
 
 
 def public() -> set[str]:
-    return {name for name in dir(Memorist) if not name.startswith("_")}
+    return {f"{room._name}.{name}".lstrip(".") for room in ROOMS for name in dir(room) if not name.startswith("_")}
 
 
 def test_every_public_method_is_called_here() -> None:
     assert public() == set(CALLS) | PROPERTIES, (
         "say in CALLS how a new method is called with names of another namespace"
     )
-    assert {name for name in public() if not callable(getattr(Memorist, name))} == PROPERTIES
 
 
 def test_every_parameter_that_can_name_something_is_tried(both: Both) -> None:
     for name, probes in CALLS.items():
-        method = getattr(both.mine, name)
+        method = attrgetter(name)(both.mine)
         signature = inspect.signature(method)
         tried: set[str] = set()
         for probe in probes:
@@ -654,7 +717,9 @@ def test_every_parameter_that_can_name_something_is_tried(both: Both) -> None:
             bound = signature.bind(*args, **kwargs)
             tried |= {*bound.arguments, *kwargs}
         named = {key for key, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD}
-        assert named - tried - PLAIN == set(), f"{name} has a parameter that is not tried: add a call, or call it plain"
+        assert named - tried - PLAIN - {*FILTERS} == set(), (
+            f"{name} has a parameter that is not tried: add a call, or call it plain"
+        )
 
 
 def test_every_filter_that_can_name_something_is_tried(both: Both) -> None:
@@ -667,7 +732,7 @@ def test_every_filter_that_can_name_something_is_tried(both: Both) -> None:
 def answered(memory: Memorist, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> object:
     """What comes of a call: its answer, or our error."""
     try:
-        return getattr(memory, name)(*args, **kwargs)
+        return attrgetter(name)(memory)(*args, **kwargs)
     except MemoristError as exc:
         return exc
 
@@ -682,7 +747,7 @@ def test_names_of_another_namespace_find_nothing_tell_nothing_and_change_nothing
 
     answer = answered(both.mine, name, args, kwargs)
 
-    if isinstance(probe.outcome, type):
+    if isinstance(probe.outcome, type | tuple):
         assert isinstance(answer, probe.outcome), answer
     else:
         assert not isinstance(answer, MemoristError), answer
@@ -709,12 +774,14 @@ def test_one_session_id_one_lens_and_one_memory_id_are_two_of_each_in_two_namesp
         assert word in memory.get(names.id).content
         assert names.id in {one.id for one in memory.list(session=names.session)}
         assert all(word in one.content for one in memory.list(session=names.session))
-        assert [one.id for one in memory.recalls(session=names.session)[0].memories if one.id == names.id]
-        assert memory.lens(names.lens).filters["tags"] == [SECRETS["lens_tag"] if memory is both.theirs else "lens_tag"]
-        assert memory.session(names.session).memories == len(memory.list(session=names.session))
-        context = memory.session_context(names.id)
+        assert [one.id for one in memory.searches.list(session=names.session)[0].memories if one.id == names.id]
+        assert memory.lenses.get(names.lens).filters["tags"] == [
+            SECRETS["lens_tag"] if memory is both.theirs else "lens_tag"
+        ]
+        assert memory.sessions.get(names.session).memories == len(memory.list(session=names.session))
+        context = memory.sessions.context_of(names.id)
         assert context is not None
-        assert context.session in memory.sessions()
+        assert context.session in memory.sessions.list()
 
 
 def test_what_is_written_across_a_wall_stays_on_its_side(both: Both) -> None:
@@ -722,24 +789,24 @@ def test_what_is_written_across_a_wall_stays_on_its_side(both: Both) -> None:
     before = rows_of(both.path, MINE)
 
     fill(both.theirs, SECRETS | {"project": "elsewhere"}, "more", both.path.parent)
-    both.theirs.index([both.shared.folder, both.own.folder])
-    both.theirs.unindex(both.shared.file)
+    both.theirs.documents.index([both.shared.folder, both.own.folder])
+    both.theirs.documents.remove(both.shared.file)
     both.theirs.forget(both.shared.id, hard=True)
     both.theirs.purge()
     both.theirs.reembed(HashingEmbedder("another", 32), prune=True)
 
     assert rows_of(both.path, MINE) == before
     assert both.mine.get(both.shared.id).id == both.shared.id
-    assert [hit.path for hit in both.mine.search_documents("harbour", project="both")] == [both.shared.file]
+    assert [hit.path for hit in both.mine.documents.search("harbour", project="both")] == [both.shared.file]
     assert both.mine.check().problems == ()
 
 
 def test_one_path_is_two_files_in_two_namespaces(both: Both) -> None:
     for memory, word, other in ((both.mine, "file", SECRETS["file"]), (both.theirs, SECRETS["file"], "file")):
-        (hit,) = memory.search_documents(word, mode="keyword", project="both")
+        (hit,) = memory.documents.search(word, mode="keyword", project="both")
         assert hit.path == both.shared.file
         assert word in hit.memory.content
-        assert not memory.search_documents(other, mode="keyword", project="both")
+        assert not memory.documents.search(other, mode="keyword", project="both")
 
 
 # A chunk is no memory
@@ -759,7 +826,8 @@ def by_id(id: str, both: Both) -> list[tuple[str, Probe]]:
 @pytest.mark.parametrize("what", ["chunk", "document"])
 def test_no_call_but_get_takes_the_id_of_a_chunk_or_a_file_for_that_of_a_memory(both: Both, what: str) -> None:
     before, id = rows_of(both.path, MINE), getattr(both.own, what)
-    tried = [(name, probe) for name, probe in by_id(id, both) if name != "get"]
+    takes_it = ("get", "documents.get", "documents.chunks")
+    tried = [(name, probe) for name, probe in by_id(id, both) if name not in takes_it]
     for name, probe in tried:
         args, kwargs = probe.arguments(both.own, both.shared)
 
@@ -770,7 +838,7 @@ def test_no_call_but_get_takes_the_id_of_a_chunk_or_a_file_for_that_of_a_memory(
 
 
 def test_the_id_of_a_chunk_gets_it_in_its_own_namespace_alone(both: Both) -> None:
-    hit = both.mine.search_documents(both.own.file_word)[0]
+    hit = both.mine.documents.search(both.own.file_word)[0]
 
     assert both.mine.get(hit.memory.id) == both.mine.get([hit.memory.id])[0] == hit.memory
     assert both.theirs.get([hit.memory.id]).missing == (hit.memory.id,)
@@ -780,7 +848,7 @@ def test_the_id_of_a_chunk_gets_it_in_its_own_namespace_alone(both: Both) -> Non
 
 def test_chunks_are_in_no_list_no_timeline_no_facet_and_near_nothing(both: Both) -> None:
     chunk, mine = both.own.chunk, both.mine
-    content = mine.search_documents(both.own.file_word)[0].memory.content
+    content = mine.documents.search(both.own.file_word)[0].memory.content
     said = mine.add(content)
 
     assert said.id != chunk  # the same text as a memory is another thing
@@ -788,7 +856,7 @@ def test_chunks_are_in_no_list_no_timeline_no_facet_and_near_nothing(both: Both)
     assert chunk not in {one.id for deleted in (False, True) for one in mine.list(limit=ALL, deleted=deleted)}
     assert chunk not in {one.id for one in mine.timeline(limit=ALL)}
     assert chunk not in {one.memory.id for one in mine.related(said.id, ALL)}
-    assert chunk not in {one.id for group in mine.duplicates() for one in group}
+    assert chunk not in {one.id for group in mine.review.duplicates() for one in group}
     assert chunk not in {hit.memory.id for hit in mine.search(content, limit=ALL, noise_floor=False)}
     assert "document" not in mine.facets()["kind"]
     assert mine.suggest("habour") == "harbour"  # from the memory that was just added
@@ -797,7 +865,7 @@ def test_chunks_are_in_no_list_no_timeline_no_facet_and_near_nothing(both: Both)
 def test_words_of_files_are_offered_only_where_files_are_asked(both: Both) -> None:
     assert both.mine.suggest("habour") is None
     assert both.mine.search("habour").suggestion is None
-    assert both.mine.search_documents("habour", mode="keyword").suggestion == "harbour"
+    assert both.mine.documents.search("habour", mode="keyword").suggestion == "harbour"
 
 
 @pytest.mark.parametrize("name", [chunk_namespace(MINE), chunk_namespace(THEIRS), "a\x1fb"])
@@ -807,7 +875,7 @@ def test_the_namespace_of_the_chunks_cannot_be_named(both: Both, name: str) -> N
 
 
 def test_a_place_in_a_file_is_of_the_namespace_that_was_asked(both: Both) -> None:
-    assert both.mine.search_documents("harbour")[0].memory.namespace == MINE
+    assert both.mine.documents.search("harbour")[0].memory.namespace == MINE
 
 
 def test_a_part_of_an_id_is_unique_when_no_other_memory_of_the_namespace_has_it(path: Path) -> None:
@@ -816,12 +884,12 @@ def test_a_part_of_an_id_is_unique_when_no_other_memory_of_the_namespace_has_it(
         theirs.add("theirs", id="018f0000-0000-7000-8000-000000000002")
         theirs.add("theirs too", id="018f0000-0000-7000-8000-000000000003")
         mine.add("mine", id="018f0000-0000-7000-8000-000000000001")
-        theirs.start_session(id="long session of theirs")
-        mine.start_session(id="long session of mine")
+        theirs.sessions.start(id="long session of theirs")
+        mine.sessions.start(id="long session of mine")
 
         assert mine.get("018f0000").content == "mine"
         assert mine.get(["018f00"]).memories[0].content == "mine"
-        assert mine.session("long session").id == "long session of mine"
+        assert mine.sessions.get("long session").id == "long session of mine"
         with pytest.raises(memorist.Ambiguous, match=r"000000000002, .*000000000003"):
             theirs.get("018f0000")
 
@@ -833,7 +901,7 @@ def test_an_almost_equal_text_of_another_namespace_is_not_reported(path: Path) -
         theirs.add(f"{text} sharp")
 
         assert mine.add(f"{text} precisely").near is None
-        assert mine.add(f"{text} exactly", near="merge").near is not None  # one's own is
+        assert mine.add(f"{text} exactly", on_near_duplicate="merge").near is not None  # one's own is
         assert not theirs.list()[0].superseded
 
 
@@ -850,7 +918,7 @@ def test_hidden_counts_nothing_of_another_namespace(path: Path) -> None:
 
 
 DAMAGES = {
-    "text": "update memories set content = content || '!' where namespace = 'theirs'",
+    "text": "update memories set content = content || '!', content_hash = randomblob(32) where namespace = 'theirs'",
     "time": "update memories set created_at = 9e17 where namespace = 'theirs'",
     "version": "update memory_history set snapshot = '{}'",
     "tags": "delete from memory_tags",
@@ -872,11 +940,11 @@ def test_a_check_finds_and_repairs_nothing_of_another_namespace(path: Path, dama
     (folder / "a.txt").write_text("their note")
     options: dict[str, Any] = {"embedder": HashingEmbedder(), "synchronous": "normal"}
     with memorist.open(path, namespace="theirs", **options) as theirs:
-        session = theirs.start_session(id="their session")
+        session = theirs.sessions.start(id="their session")
         added = theirs.add("theirs", tags=["a"], facts=["b"], session=session.id)
         theirs.add("theirs too", session=session.id)
         theirs.update(added.id, content="theirs, changed")
-        theirs.index(folder)
+        theirs.documents.index(folder)
     connection = apsw.Connection(str(path))
     triggers = list(connection.execute("select name, sql from sqlite_master where type = 'trigger'"))
     kept = damage in ("text", "facts")  # the index has to know of texts
@@ -922,16 +990,16 @@ def answers(memory: Memorist, words: Sequence[str]) -> dict[str, object]:
         told[f"related {id}"] = sorted(one.memory.id for one in memory.related(id, ALL))
     for word in words:
         for mode in ("keyword", "semantic"):
-            places = memory.search_documents(word, mode=mode, limit=ALL, noise_floor=False)
+            places = memory.documents.search(word, mode=mode, limit=ALL, noise_floor=False)
             told[f"files {mode} {word}"] = (sorted(Path(hit.path).name for hit in places), places.suggestion)
         mixed = memory.search(word, limit=ALL, noise_floor=False, include_documents=True, facets=FACETS, project="p")
         told[f"both {word}"] = (sorted(hit.memory.content for hit in mixed), mixed.hidden, mixed.facets)
-    told["documents"] = [(Path(one.path).name, one.chunks) for one in memory.documents()]
+    told["documents"] = [(Path(one.path).name, one.chunks) for one in memory.documents.list()]
     stats = replace(memory.stats(), size_bytes=0, path="")
     told |= {
         "facets": memory.facets(),
         "stats": stats,
-        "duplicates": [[one.id for one in each] for each in memory.duplicates()],
+        "duplicates": [[one.id for one in each] for each in memory.review.duplicates()],
     }
     return told
 
@@ -941,7 +1009,7 @@ def write(memory: Memorist, contents: Sequence[str], folder: Path) -> list[objec
     folder.mkdir(exist_ok=True)
     for number, text in enumerate(contents):
         (folder / f"{number}.txt").write_text(text, "utf-8")
-    memory.index(folder, project="p")
+    memory.documents.index(folder, project="p")
     added = [
         memory.add(text, id=f"memory-{number}", project="p" if number % 2 else None, tags=text.split())
         for number, text in enumerate(contents)
@@ -962,7 +1030,7 @@ def test_a_namespace_answers_as_if_it_were_alone(
     with shared, other, memorist.open(folder / "alone.db", namespace=MINE, embedder=HashingEmbedder()) as alone:
         write(other, theirs, folder / "theirs")
         assert write(shared, mine, folder / "mine") == write(alone, mine, folder / "mine")
-        other.index(folder / "mine", project="p")
+        other.documents.index(folder / "mine", project="p")
         other.add_many(f"{text} once more {number}" for number, text in enumerate(theirs))
 
         assert answers(shared, words) == answers(alone, words)
@@ -970,9 +1038,10 @@ def test_a_namespace_answers_as_if_it_were_alone(
     shutil.rmtree(folder)
 
 
+@pytest.mark.local_only("it looks behind the interface")
 def test_what_left_the_project_after_it_was_found_is_not_read(memory: Memorist) -> None:
     moved = memory.add("the plan of the garden", project="p")
-    store, inside = memory._resources.store, Filter(project=("p",), walled=True)
+    store, inside = memory._resources.store, Filter(project=("p",), restricted=True)
     found = store.match_keywords(
         parse_query("garden", "auto"), store.resolve_scope(inside), limit=5, page=5, weights={"content": 1.0}
     )

@@ -16,7 +16,6 @@ import pytest
 import memorist
 from memorist import InvalidInput, Memorist, MissingExtra
 from memorist.documents import IndexProgress, IndexReport
-from memorist.engine.files import IndexOptions
 from patience import LONGEST
 
 pytest.importorskip("watchfiles", reason="the extra `watch` is not installed")
@@ -70,7 +69,7 @@ class Reports:
 def watched(memory: Memorist, paths: Any, **options: Any) -> Iterator[Reports]:
     """A watch that has caught up, and ends with the block."""
     stop = threading.Event()
-    reports = Reports(memory.watch(paths, stop=stop, **options))
+    reports = Reports(memory.documents.watch(paths, stop=stop, **options))
     try:
         yield reports
     finally:
@@ -79,11 +78,11 @@ def watched(memory: Memorist, paths: Any, **options: Any) -> Iterator[Reports]:
 
 
 def names(memory: Memorist) -> list[str]:
-    return [Path(document.path).name for document in memory.documents()]
+    return [Path(document.path).name for document in memory.documents.list()]
 
 
 def finds(memory: Memorist, word: str) -> bool:
-    return bool(memory.search_documents(word))
+    return bool(memory.documents.search(word))
 
 
 def eventually(done: Callable[[], bool]) -> None:
@@ -104,8 +103,9 @@ def replace_as_editors_do(path: Path, text: str) -> None:
 
 
 class TestFolders:
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_catches_up_first_and_then_follows(self, memory: Memorist, root: Path) -> None:
-        memory.index(root)
+        memory.documents.index(root)
         (root / "second.md").write_text("two")
 
         with watched(memory, root) as reports:
@@ -120,6 +120,7 @@ class TestFolders:
             (root / "third.md").rename(root / "fourth.md")
             reports.until(lambda: names(memory) == ["first.md", "fourth.md"])
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_follows_editors_that_replace_a_file(self, memory: Memorist, root: Path) -> None:
         with watched(memory, root) as reports:
             reports.next()
@@ -129,6 +130,7 @@ class TestFolders:
 
         assert names(memory) == ["first.md"]
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_follows_new_folders_and_new_rules(self, memory: Memorist, root: Path) -> None:
         with watched(memory, root) as reports:
             reports.next()
@@ -140,6 +142,7 @@ class TestFolders:
             (root / ".gitignore").unlink()
             reports.until(lambda: finds(memory, "two"))
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_many_changes_at_once_are_few_reports(self, memory: Memorist, root: Path) -> None:
         steps: list[IndexReport] = []
         with watched(memory, root) as reports:
@@ -151,6 +154,7 @@ class TestFolders:
 
         assert len(steps) < 20
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_what_is_not_indexed_is_no_news(self, memory: Memorist, root: Path) -> None:
         (root / ".git").mkdir()
         (root / ".gitignore").write_text("build/\n")
@@ -165,6 +169,7 @@ class TestFolders:
         assert (report.added, report.unchanged) == (1, 1)
         assert not finds(memory, "made")
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_a_folder_that_is_deleted_and_made_anew(self, memory: Memorist, root: Path) -> None:
         with watched(memory, root) as reports:
             reports.next()
@@ -176,6 +181,7 @@ class TestFolders:
             (root / "third.md").write_text("three")
             reports.until(lambda: finds(memory, "three"))
 
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_a_folder_whose_disk_goes_away_keeps_its_files(self, memory: Memorist, root: Path, tmp_path: Path) -> None:
         disk = tmp_path / "disk"
         disk.mkdir()
@@ -192,6 +198,7 @@ class TestFolders:
 
         assert names(memory) == ["first.md", "second.md"]
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_a_link_that_leads_elsewhere_now(self, memory: Memorist, root: Path, tmp_path: Path) -> None:
         other, link = tmp_path / "other", tmp_path / "link"
         other.mkdir()
@@ -205,6 +212,7 @@ class TestFolders:
             (other / "third.md").write_text("three")
             reports.until(lambda: finds(memory, "three"))
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_a_pattern(self, memory: Memorist, root: Path) -> None:
         with watched(memory, str(root / "*.md")) as reports:
             reports.next()
@@ -225,6 +233,7 @@ class TestFolders:
 
 
 class TestFiles:
+    @pytest.mark.local_only("it needs the process of the memory, its files or its words")
     def test_a_file_named_itself_is_followed_and_nothing_beside_it(self, memory: Memorist, root: Path) -> None:
         with watched(memory, root / "first.md") as reports:
             reports.next()
@@ -244,7 +253,7 @@ class TestTroubles:
     def test_a_database_in_the_folder_is_not_followed(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         runs: list[object] = []
         with memorist.open(root / "memory.db", embedder="none") as memory:
-            documents = memory._documents
+            documents = memory.documents
             index = documents.index
             monkeypatch.setattr(documents, "index", lambda *args, **rest: runs.append(args) or index(*args, **rest))
             with watched(memory, root) as reports:
@@ -303,10 +312,11 @@ class TestTroubles:
                 eventually(lambda: len(names(memory)) == 11)
 
         assert memory.check().problems == ()
-        assert memory.index(root).unchanged == 11
+        assert memory.documents.index(root).unchanged == 11
 
 
 class TestTheEnd:
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_a_restart_catches_up(self, memory: Memorist, root: Path) -> None:
         with watched(memory, root) as reports:
             reports.next()
@@ -324,44 +334,46 @@ class TestTheEnd:
         for number in range(20):
             (root / f"n{number:02}.md").write_text(f"number {number}")
         stop = threading.Event()
-        documents = memory._documents
+        documents = memory.documents
         index = documents.index
 
         def index_and_stop(
-            paths: Sequence[str], *, options: IndexOptions, progress: Callable[[IndexProgress], None]
+            paths: Sequence[str], *, progress: Callable[[IndexProgress], None], **options: Any
         ) -> IndexReport:
             def stop_after_ten(now: IndexProgress) -> None:
                 if now.files >= 10:
                     stop.set()
                 progress(now)
 
-            return index(paths, options, stop_after_ten)
+            return index(paths, **options, progress=stop_after_ten)
 
         monkeypatch.setattr(documents, "index", index_and_stop)
 
-        assert list(memory.watch(root, stop=stop)) == []
+        assert list(memory.documents.watch(root, stop=stop)) == []
         assert len(names(memory)) >= 10
         assert memory.check().problems == ()
 
     @pytest.mark.sqlite_only("a pool of connections has threads of its own")
     def test_whoever_stops_reading_stops_the_watch(self, memory: Memorist, root: Path) -> None:
         before = threading.active_count()
-        for _ in memory.watch(root):
+        for _ in memory.documents.watch(root):
             break
 
         assert threading.active_count() == before
 
 
 class TestRefusals:
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_nothing_to_watch_is_said_at_once(self, memory: Memorist, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="watch needs"):
-            memory.watch([])
+            memory.documents.watch([])
         with pytest.raises(InvalidInput, match="no such file or folder"):
-            memory.watch(tmp_path / "nowhere")
+            memory.documents.watch(tmp_path / "nowhere")
 
+    @pytest.mark.local_only("it reads a file of its own machine")
     def test_what_cannot_be_used_ends_it(self, memory: Memorist, root: Path) -> None:
         with pytest.raises(InvalidInput, match="regular expression"):
-            next(memory.watch(root, allow=["/(/"]))
+            next(memory.documents.watch(root, allow=["/(/"]))
 
     def test_without_the_extra_it_names_the_cure(
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
@@ -369,4 +381,4 @@ class TestRefusals:
         monkeypatch.setitem(sys.modules, "watchfiles", None)
 
         with pytest.raises(MissingExtra, match=r"pip install 'memorist\[watch\]'"):
-            memory.watch(root)
+            memory.documents.watch(root)

@@ -46,8 +46,8 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memorist]:
     folder: Path = tmp_path_factory.mktemp("wrong types")
     with memorist.open(folder / "memory.db", embedder="none", synchronous="normal") as opened:
         opened.add("a note that is kept", id="kept-note-1", project="ours", facts=["it is kept"])
-        opened.start_session("ours", id="session-1")
-        opened.set_lens("view", tags=["x"])
+        opened.sessions.start("ours", id="session-1")
+        opened.lenses.set("view", tags=["x"])
         yield opened
 
 
@@ -107,10 +107,10 @@ def test_a_tool_refuses_wrong_types(memory: Memorist, name: str, data: st.DataOb
     [
         lambda memory: memory.add(5),
         lambda memory: memory.add_many(None),
-        lambda memory: memory.merge("kept-note-1", None),
-        lambda memory: memory.sessions(active="yes"),
-        lambda memory: memory.set_lens("view", boosts=0.5),
-        lambda memory: memory.set_lens("view", recency=True),
+        lambda memory: memory.review.merge("kept-note-1", None),
+        lambda memory: memory.sessions.list(active="yes"),
+        lambda memory: memory.lenses.set("view", boosts=0.5),
+        lambda memory: memory.lenses.set("view", recency=True),
         lambda memory: memory.add("text", salience=10**400),
         lambda memory: memory.list(limit=-(10**400)),
     ],

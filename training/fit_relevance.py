@@ -203,7 +203,7 @@ def ask_documents(
             for group in pages[name][:PAGES_PER_SET]:
                 texts = (text for text, owner in zip(held_out.texts, held_out.groups, strict=True) if owner == group)
                 (folder / f"{group}.md").write_text("\n\n".join(texts), "utf-8")
-            memory.index(folder, project=name)
+            memory.documents.index(folder, project=name)
         for place, name in enumerate(sets):
             pairs = [pair for pair in held_out.pairs if pair.group in pages[name][:PAGES_PER_SET]]
             questions = [
@@ -213,7 +213,7 @@ def ask_documents(
             for question in with_keywords(questions):
                 unanswered = replace(question, scope=sets[(place + 1) % len(sets)], judgements={})
                 for asked in (question, unanswered):
-                    results = memory.search_documents(asked.text, project=asked.scope, limit=HITS)
+                    results = memory.documents.search(asked.text, project=asked.scope, limit=HITS)
                     yield make_page(asked, [[Path(hit.path).stem] for hit in results], results, recorder)
 
 

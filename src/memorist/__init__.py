@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from memorist.errors import (
         AlreadyExists,
         Ambiguous,
+        ChangedMeanwhile,
         ChatError,
         ConfigError,
         EmbedderError,
@@ -46,18 +47,18 @@ if TYPE_CHECKING:
         Version,
     )
     from memorist.reports import CheckReport, MigrationReport, SalvageReport, Stats
-    from memorist.web.client import connect
+    from memorist.web.remote import connect
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "AlreadyExists", "Ambiguous", "AsyncMemorist", "ChatError", "CheckReport", "ConfigError", "Document", "DocumentHit",
-    "DocumentLink", "EmbedderError", "EmbedderUnavailable", "Fact", "Feedback", "File", "Hit", "ImportReport",
-    "IndexProgress", "IndexReport", "InvalidInput", "Lens", "Memories", "Memorist", "MemoristError", "Memory",
-    "MigrationReport", "MissingExtra", "NearDuplicate", "NotFound", "Page", "Recall", "RecalledMemory", "Related",
-    "Relation", "Results", "SalvageReport", "SearchTimeout", "Session", "SessionContext", "SessionRef", "Stats",
-    "StoreBusy", "StoreCorrupt", "StoreError", "Successor", "Timeline", "Version", "connect", "migrate", "namespaces",
-    "open", "open_async", "restore_backup", "salvage",
+    "AlreadyExists", "Ambiguous", "AsyncMemorist", "ChangedMeanwhile", "ChatError", "CheckReport", "ConfigError",
+    "Document", "DocumentHit", "DocumentLink", "EmbedderError", "EmbedderUnavailable", "Fact", "Feedback", "File",
+    "Hit", "ImportReport", "IndexProgress", "IndexReport", "InvalidInput", "Lens", "Memories", "Memorist",
+    "MemoristError", "Memory", "MigrationReport", "MissingExtra", "NearDuplicate", "NotFound", "Page", "Recall",
+    "RecalledMemory", "Related", "Relation", "Results", "SalvageReport", "SearchTimeout", "Session", "SessionContext",
+    "SessionRef", "Stats", "StoreBusy", "StoreCorrupt", "StoreError", "Successor", "Timeline", "Version", "connect",
+    "migrate", "namespaces", "open", "open_async", "restore_backup", "salvage",
 ]  # fmt: skip
 
 _ENGINE_NAMES = {"open": "open_memory", "namespaces": "list_namespaces"}
@@ -70,7 +71,7 @@ def __getattr__(name: str) -> Any:
     if name in _ENGINE_NAMES:
         return getattr(import_module("memorist.engine"), _ENGINE_NAMES[name])
     if name == "connect":
-        return import_module("memorist.web.client").connect
+        return import_module("memorist.web.remote").connect
     for module in ("memorist.errors", "memorist.records", "memorist.reports", "memorist.documents", "memorist.engine"):
         found = getattr(import_module(module), name, None)
         if found is not None:

@@ -4,6 +4,7 @@ Settings: defaults < the user's config.toml < the project's memorist.toml < MEMO
 The command line, the servers and the hooks read them; `memorist.open` never does.
 """
 
+import codecs
 import fnmatch
 import json
 import math
@@ -100,7 +101,7 @@ class Settings:
     busy_timeout: float = 30.0
     search_timeout: float = 30.0
     synchronous: str = "full"
-    near: str = "report"
+    on_near_duplicate: str = "report"
     redact: bool | None = None  # None: what models write
     redact_allow: tuple[str, ...] = ()
     metadata_index: tuple[str, ...] | None = None
@@ -294,6 +295,7 @@ def _edit_file(file: Path, name: str, value: Any) -> None:
     except OSError as exc:
         raise ConfigError(f"cannot write {file}: {exc.strerror}") from exc
     except (ValueError, TOMLKitError) as exc:  # the file is not TOML, or the value is not Unicode text
+        _refuse_json(file, file.read_bytes() if file.is_file() else b"")
         raise ConfigError(f"cannot change {name} in {file}: {exc}") from exc
 
 
@@ -390,7 +392,18 @@ def _parse_toml(file: Path, content: bytes) -> dict[str, Any]:
     try:
         return tomllib.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as exc:  # no UTF-8, no TOML, or a number of thousands of digits
+        _refuse_json(file, content)
         raise ConfigError(f"{file} cannot be read: {exc}") from exc
+
+
+def _refuse_json(file: Path, content: bytes) -> None:
+    """Raise ConfigError where a file begins as JSON does, and TOML never: the settings of other programs often do."""
+    if content.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
+        raise ConfigError(
+            f'{file} is JSON, and settings are TOML: write `profile = "rank"` for {{"profile": "rank"}}, and the '
+            'line `[memory.vectorSearch]` above `provider = "openai"` for {"memory": {"vectorSearch": {...}}}; '
+            "`memorist config set NAME VALUE` writes a new file as it must be"
+        )
 
 
 def _check_settings(file: Path, written: dict[str, Any]) -> dict[str, Any]:
@@ -399,6 +412,9 @@ def _check_settings(file: Path, written: dict[str, Any]) -> dict[str, Any]:
     values = {name: _check_value(name, value, str(file)) for name, value in written.items()}
     for name in _PATHS & values.keys():
         values[name] = _resolve_path(values[name], file.parent)
+    provider, _, path = values.get("embedder", "").strip().partition(":")
+    if provider == "onnx":
+        values["embedder"] = f"onnx:{_resolve_path(path.strip(), file.parent)}"
     return values
 
 
@@ -491,7 +507,7 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "busy_timeout": lambda value: validation.number(value, "busy_timeout", 0, 86_400),
     "search_timeout": lambda value: validation.number(value, "search_timeout", 0.001, 86_400),
     "synchronous": lambda value: validation.choice(value, SYNCHRONOUS, "synchronous"),
-    "near": lambda value: validation.choice(value, NEAR_ACTIONS, "near"),
+    "on_near_duplicate": lambda value: validation.choice(value, NEAR_ACTIONS, "on_near_duplicate"),
     "redact_allow": lambda value: validation.allowances(value, "redact_allow"),
     "metadata_index": lambda value: validation.indexed_fields(value, "metadata_index"),
     "recall_days": lambda value: validation.number(value, "recall_days", *validation.RECALL_DAYS),

@@ -6,6 +6,7 @@ The error tree: everything that Memorist raises on purpose.
   + Ambiguous              several memories match that part of an id
   + InvalidInput           an argument cannot be used; nothing was written
     - AlreadyExists        the name is taken
+  + ChangedMeanwhile       a memory or file is no longer what the caller has seen
   + StoreError             the database refused an operation
     - StoreBusy            another process held the write lock for too long
     - StoreCorrupt         the file is not a sound Memorist database
@@ -52,6 +53,10 @@ class InvalidInput(MemoristError):
 
 class AlreadyExists(InvalidInput):
     """The name is taken; nothing was written."""
+
+
+class ChangedMeanwhile(MemoristError):
+    """A memory or file is no longer what the caller has seen; nothing was written."""
 
 
 class StoreError(MemoristError):

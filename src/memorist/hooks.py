@@ -209,6 +209,7 @@ LATER = "later"  # no client's event: a process of its own that does what hooks 
 MAX_LOG_BYTES = 256 * 1024  # then the log is renamed to .old, in the place of the one before
 
 _LOG_NAME = "hooks.log"
+_MAX_PROJECTS_NAMED = 5
 _TOLD = "untrusted"  # a folder of empty files, named after what the user was told of
 _TRANSCRIPT_NAMES = {"rollout-": "codex", "session-": "gemini-cli"}  # beginnings; Claude Code's are ids of sessions
 _COMPACTED = {  # in a transcript: from here on, the model knows only a summary of what was said
@@ -261,7 +262,7 @@ class Hook:
                 event = parse_event(self.name, self.input.read(), self.project_root)
                 workspace = self.workspace if event.folder is None else self.workspace.within(event.folder)
                 notice = self._notice(event, workspace, log)
-                context = self._handle(event, workspace, notes)
+                context = self._handle(event, workspace, notes, log)
             return format_answer(event.name, context, notice)
         except Exception as exc:
             log.write_error(self.name, exc)
@@ -283,7 +284,7 @@ class Hook:
             write_atomically(told, b"", private=True)
         return f"Memorist: {ignored.warning}"
 
-    def _handle(self, event: Event, workspace: Workspace, notes: PendingNotes) -> str:
+    def _handle(self, event: Event, workspace: Workspace, notes: PendingNotes, log: "_HookLog") -> str:
         """Do what an event asks for, and return the context for the model, which may be empty."""
         if event.action == SAVE:
             self._save(event, workspace, notes)
@@ -297,6 +298,8 @@ class Hook:
         project = _find_project(event, workspace)
         if event.action == BRIEF:
             with _open(workspace, "none") as memory:  # there is no query, so no model is needed
+                if project and (reason := _explain_empty_project(memory, project, event, workspace)):
+                    log.write(self.name, reason)
                 return _fit_context(memory, lambda budget: memory.briefing(project=project, budget=budget))
         session = _find_visible_session(event)
         with _open(workspace) as memory:
@@ -391,6 +394,19 @@ def _find_project(event: Event, workspace: Workspace) -> str | None:
     return workspace.loaded.settings.project or (project_of_folder(str(event.folder)) if event.folder else None)
 
 
+def _explain_empty_project(memory: Any, project: str, event: Event, workspace: Workspace) -> str:
+    """Return why an agent gets nothing of its project while there are memories of others, or ""."""
+    if memory.count(project=project) or not (others := memory.review.projects()):
+        return ""
+    origin = "the setting `project`" if workspace.loaded.settings.project else f"the name of the folder {event.folder}"
+    more = f" and {len(others) - _MAX_PROJECTS_NAMED} more" if len(others) > _MAX_PROJECTS_NAMED else ""
+    return (
+        f"no memory belongs to the project {project!r}, which is {origin}; there are memories of: "
+        f"{', '.join(others[:_MAX_PROJECTS_NAMED])}{more}. To use one of them here, set `project` in the folder's "
+        "memorist.toml and run `memorist trust` there"
+    )
+
+
 def _find_visible_session(event: Event) -> str | None:
     """Return the current session, unless it was compacted: until then the model still sees all of it."""
     if event.session is None or event.transcript is None or not event.transcript.is_file():
@@ -414,7 +430,7 @@ def _import_transcript(workspace: Workspace, conversation: UnsavedConversation, 
         raise InvalidInput(f"{conversation.transcript} is gone")
     with workspace.open(create=True, embedder=embedder) as memory:
         format = _find_format(Path(conversation.transcript))
-        memory.import_conversations(conversation.transcript, format=format, project=conversation.project)
+        memory.transfer.import_conversations(conversation.transcript, format=format, project=conversation.project)
 
 
 def _open(workspace: Workspace, embedder: str | None = None) -> Any:

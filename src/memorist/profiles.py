@@ -7,10 +7,6 @@ from typing import Any
 
 BUNDLED = "local:memorist-embed-v1-int8"
 
-# A model whose vectors of texts a later one can be compared with. The bundled model was trained from all-MiniLM-L6-v2
-# with its vectors of texts held near the original ones.
-PREDECESSORS: Mapping[str, str] = MappingProxyType({BUNDLED: "local:all-MiniLM-L6-v2-int8"})
-
 # The similarity below which a match of the vector leg is noise, by model. A model that is not listed has no floor.
 NOISE_FLOOR: Mapping[str, float] = MappingProxyType({BUNDLED: 0.2})
 

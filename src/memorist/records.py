@@ -1,15 +1,14 @@
 """Records that the stages exchange: memories, filters, queries, hits, sessions, relations, recalls, lenses."""
 
+import hashlib
 import math
-import os
-import re
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
-from memorist.metadata_filter import Condition
+from memorist.errors import ChangedMeanwhile, InvalidInput
+from memorist.ids import shorten_id
 from memorist.notebook import html_table, one_line
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ FUSIONS = ("convex", "rrf", "linear", "vector_first")
 DETAILS = ("index", "snippet", "full")
 RECORD_MODES = ("off", "log", "reinforce")
 SURFACES = ("library", "cli", "hook", "mcp", "chat", "http")  # by which a search can come
+SERVED = ("mcp", "http")  # surfaces whose callers may be on other machines
 AGENT_SURFACES = ("hook", "mcp", "chat")  # what they find goes into the prompt of a model
 NEAR_ACTIONS = ("off", "report", "merge")
 IF_EXISTS = ("update", "error", "keep")
@@ -41,23 +41,6 @@ _DEFAULT_FACT_KIND = "kv"  # whose decay rate applies to kinds that a table does
 RELEVANT = 0.5
 
 T = TypeVar("T")
-
-
-def new_id() -> str:
-    """Return a UUIDv7 (RFC 9562): sortable by time to a quarter of a microsecond, the rest random."""
-    milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
-    fraction = (nanoseconds << 12) // 1_000_000
-    value = milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | int.from_bytes(os.urandom(8)) >> 2
-    digits = f"{value:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-def shorten_id(id: str) -> str:
-    """Return the last 8 characters of a UUID, by which it can be named; an id of any other form stays whole."""
-    return id[-8:] if _UUID.fullmatch(id) else id
 
 
 class _MappingRecord:
@@ -86,6 +69,7 @@ class FactDraft:
     object: str | None
     confidence: float | None
     decay_rate: float | None
+    reinforced_at: datetime | None = None  # now, if it is not given
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +211,7 @@ class Memory:
     def __repr__(self) -> str:
         labels = [f"{name}={value}" for name in ("project", "kind") if (value := getattr(self, name)) is not None]
         about = " ".join([f"{self.created_at:%Y-%m-%d}", *labels, *(f"#{tag}" for tag in self.tags)])
-        return f"<Memory {one_line(f'{self.short_id} {about}', 200)}: {one_line(self.content)!r}>"
+        return f"<Memory {one_line(f'{self.short_id} {about}', 200)}: {one_line(self.content or self.summary or '')!r}>"
 
     def _repr_html_(self) -> str:
         named = ("id", "content", "title", "summary", "project", "kind", "tags", "created_at", "metadata")
@@ -239,9 +223,35 @@ class Memory:
         return self.valid_until is not None
 
     @property
+    def version(self) -> str:
+        """A name for all that a person can change of it, and nothing that changes by being read."""
+        facts = [(fact.id, fact.text, fact.confidence, fact.decay_rate) for fact in self.facts]
+        successor = self.superseded_by.id if self.superseded_by else None
+        state = (
+            self.id, self.updated_at.timestamp(), self.content, self.title, self.tags, self.salience, self.pinned,
+            self.deleted_at, self.valid_until, self.expires_at, successor, facts,
+        )  # fmt: skip
+        return hashlib.sha256(repr(state).encode(errors="replace")).hexdigest()[:32]
+
+    @property
     def short_id(self) -> str:
         """The last 8 characters of its id, which are unique in almost any store; all of an id that you chose."""
         return shorten_id(self.id)
+
+
+def check_version(wanted: str | Sequence[str] | None) -> Callable[[Memory], None] | None:
+    """Return a check that raises ChangedMeanwhile for a memory of another version."""
+    if wanted is None:
+        return None
+    versions = (wanted,) if isinstance(wanted, str) else wanted
+    if not isinstance(versions, list | tuple) or not all(isinstance(one, str) for one in versions):
+        raise InvalidInput(f"if_version must be the version of a memory, or several, not {wanted!r:.60}")
+
+    def check(memory: Memory) -> None:
+        if memory.version not in versions:
+            raise ChangedMeanwhile(f"memory {memory.short_id} has been changed since it was read; read it again")
+
+    return check
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,48 +262,6 @@ class Version:
     title: str | None
     tags: tuple[str, ...]
     replaced_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """
-    The conditions that memories must meet to be found.
-
-    Any value of a field matches, except for `tags`, of which all must be there. `since` is inclusive, `until`
-    exclusive. `month` is a local one, as 2026-03. `metadata` is a condition on its values. `superseded` lets superseded
-    memories pass. With `include_global`, memories of no project and of the tier `global` pass, whatever the `project`.
-    With `as_of`, every condition holds for that time. If it is `walled`, what the one `project` does not contain has no
-    influence on an answer at all: neither on a score nor on a count.
-    """
-
-    project: tuple[str, ...] = ()
-    sector: tuple[str, ...] = ()
-    tier: tuple[str, ...] = ()
-    kind: tuple[str, ...] = ()
-    source: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-    min_salience: float | None = None
-    session: str | None = None
-    fact_kind: tuple[str, ...] = ()
-    month: tuple[str, ...] = ()
-    pinned: bool | None = None
-    recalled: bool | None = None
-    metadata: Condition | None = None
-    superseded: bool = True
-    include_global: bool = False
-    as_of: datetime | None = None
-    walled: bool = False
-    hide_expired: bool = False  # set by the store, where a memory has expired
-
-    @property
-    def wall(self) -> "Filter":
-        """The filter for all that the caller may know of."""
-        return Filter(project=self.project, walled=True) if self.walled else NO_FILTER
-
-
-NO_FILTER = Filter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,14 +285,14 @@ class Query:
     """
     A parsed query.
 
-    `terms` are searched for; `spare` are stop words, used only when the page is not full. `every` puts matches of all
-    terms first; `any_of` allows matches of some. Without `stemmed`, words match as they are written. `raw` is an
+    `terms` are searched for; `stopwords` only when the page is not full. `every` puts matches of all terms first;
+    `any_of` allows matches of some. Without `stemmed`, words match as they are written. `raw` is an
     expression in the index's own syntax; where it has an error, the terms are used.
     """
 
     text: str
     terms: tuple[Term, ...] = ()
-    spare: tuple[Term, ...] = ()
+    stopwords: tuple[Term, ...] = ()
     every: bool = True
     any_of: bool = True
     stemmed: bool = True
@@ -460,7 +428,8 @@ class Hit:
 
     def __repr__(self) -> str:
         numbers = f"score {self.score:.2f}, relevance {self.relevance:.2f}, by {' and '.join(self.match)}"
-        return f"<Hit {one_line(self.memory.short_id, 100)}: {one_line(self.memory.content)!r}, {numbers}>"
+        text = self.memory.content or self.memory.summary or ""
+        return f"<Hit {one_line(self.memory.short_id, 100)}: {one_line(text)!r}, {numbers}>"
 
     @property
     def session(self) -> SessionRef | None:
@@ -473,8 +442,13 @@ class Hit:
         return self.memory.superseded_by
 
     @property
+    def is_superseded(self) -> bool:
+        """True if another memory replaced it, also where that one is not shown."""
+        return self.memory.superseded
+
+    @property
     def related_count(self) -> int:
-        """The number of its links with live memories."""
+        """The number of its links with live memories, supersession among them."""
         return self.memory.related_count
 
 

@@ -1,7 +1,7 @@
 """Reports: the numbers of a store, and the outcomes of a check, a migration and a salvage."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 FILE_PROBLEM = "database:"  # how a problem of the file itself begins, which may be of any namespace in it
 
@@ -31,6 +31,7 @@ class Stats:
     documents: int = 0
     chunks: int = 0
     chunks_pending: int = 0
+    recalls_lost: int = 0  # that this process could not record; their searches were answered all the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,16 @@ class CheckReport:
     skipped: tuple[str, ...]
     memories: int
     vectors: int
+
+    def without_place(self) -> "CheckReport":
+        """Return problems of a namespace as they are, and for all of the file that it is in, one line."""
+        problems, repaired = map(_summarize_file_problems, (self.problems, self.repaired))
+        return replace(self, problems=problems, repaired=repaired)
+
+
+def _summarize_file_problems(problems: Sequence[str]) -> tuple[str, ...]:
+    summary = f"{FILE_PROBLEM} it is damaged; whoever runs the server can see where, with `memorist check`"
+    return tuple(dict.fromkeys(summary if one.startswith(FILE_PROBLEM) else one for one in problems))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,20 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from memorist.errors import InvalidInput
-from memorist.metadata_filter import UNSTORABLE, parse_metadata_filter, split_path
+from memorist.ids import new_id
+from memorist.metadata_filter import UNSTORABLE, split_path
 from memorist.nesting import refuse_excess
-from memorist.records import (
-    DETAILS,
-    FACETS,
-    IF_EXISTS,
-    SECTORS,
-    SUPERSEDES,
-    TIERS,
-    FactDraft,
-    Filter,
-    MemoryDraft,
-    new_id,
-)
+from memorist.records import DETAILS, FACETS, IF_EXISTS, SECTORS, SUPERSEDES, TIERS, FactDraft, MemoryDraft
 from memorist.redact.allowances import compile_allowances, is_pattern
 from memorist.text.dates import Period, parse_period
 from memorist.text.normal_forms import normalize
@@ -33,6 +23,7 @@ from memorist.text.normal_forms import normalize
 MAX_CONTENT_CHARACTERS = 1_000_000
 MAX_METADATA_CHARACTERS = 4_000_000  # as JSON
 MAX_QUERY_CHARACTERS = 10_000  # a query is a question, not a document
+MAX_ID_CHARACTERS = 512
 MAX_NAME_CHARACTERS = 500
 MAX_TAGS = 100
 _MAX_INDEXED_KEYS = 3  # of a path of metadata, as the triggers of the databases follow it
@@ -40,15 +31,16 @@ _MAX_INDEXED_FIELDS = 20
 MAX_LIMIT = 1000
 LOCAL_EMBEDDERS = ("local", "none")  # nothing leaves the machine
 EMBEDDER_FORMS = (
-    f"{', '.join(map(repr, LOCAL_EMBEDDERS))}, 'openai:MODEL', 'ollama:MODEL', "
+    f"{', '.join(map(repr, LOCAL_EMBEDDERS))}, 'onnx:FOLDER', 'openai:MODEL', 'ollama:MODEL', "
     "or an object with model_id, dimensions and embed(texts)"
 )
-PROVIDERS = {"openai": "openai:text-embedding-3-small", "ollama": "ollama:nomic-embed-text"}  # with an example
+PROVIDERS = {  # with an example
+    "onnx": "onnx:~/models/all-MiniLM-L6-v2",
+    "openai": "openai:text-embedding-3-small",
+    "ollama": "ollama:nomic-embed-text",
+}
 CHAT_PROVIDERS = ("anthropic", "openai", "ollama")
 
-TimeLike = datetime | str | float  # a time as callers may give it
-
-MAX_ID_CHARACTERS = 512
 _NOT_IN_ID = ("Cc", "Cs", "Zl", "Zp")  # control characters, halves of surrogate pairs, and ends of lines
 _NUL_IN_JSON = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 MAX_SESSION_ID = 128
@@ -355,6 +347,7 @@ _FACT_FIELDS: dict[str, Callable[[object], Any]] = {
     **{key: partial(name, what=key) for key in ("kind", "subject", "predicate", "object")},
     "confidence": lambda value: number(value, "confidence", 0, 1),
     "decay_rate": lambda value: number(value, "decay_rate", 0, 1000),
+    "reinforced_at": lambda value: moment(value, "reinforced_at"),
 }
 
 
@@ -420,24 +413,15 @@ def changes(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _FIELDS[key](value) for key, value in fields.items()}
 
 
-def search_filter(given: Mapping[str, Any], *, include_superseded: object = True) -> Filter:
-    """The filters of a search or a listing, by name; None means not given."""
-    for field in given:
-        if field not in FILTERS:
-            raise InvalidInput(f"there is no filter {field!r}; there are: {', '.join(FILTERS)}")
-    checked = {field: FILTERS[field](value) for field, value in given.items() if value is not None}
-    if not checked.get("project"):
-        checked.pop("include_global", None)  # without a project, nothing is left out
-    return Filter(**checked, superseded=flag(include_superseded, "include_superseded"))
-
-
 def flag(value: object, what: str) -> bool:
     if not isinstance(value, bool):
         raise InvalidInput(f"{what} must be True or False, not {quote(value)}")
     return value
 
 
-def _any_of(what: str, check: Callable[[object], str]) -> Callable[[object], tuple[str, ...]]:
+def any_of(what: str, check: Callable[[object], str]) -> Callable[[object], tuple[str, ...]]:
+    """Return a check of one value or several, of which any will do."""
+
     def values(value: object) -> tuple[str, ...]:
         several = tuple(check(one) for one in _as_tuple(value, what))
         if not several:
@@ -447,31 +431,11 @@ def _any_of(what: str, check: Callable[[object], str]) -> Callable[[object], tup
     return values
 
 
-def _month(value: object) -> str:
+def month(value: object) -> str:
+    """A month, as in 2026-03."""
     if isinstance(value, str) and _MONTH.fullmatch(value):
         return value
     raise InvalidInput(f"month {quote(value)} is not a month; write it like 2026-03")
-
-
-FILTERS: Mapping[str, Callable[[object], Any]] = {
-    "project": _any_of("project", lambda value: required_name(value, "project")),
-    "sector": _any_of("sector", lambda value: choice(value, SECTORS, "sector")),
-    "tier": _any_of("tier", lambda value: choice(value, TIERS, "tier")),
-    "kind": _any_of("kind", lambda value: required_name(value, "kind")),
-    "source": _any_of("source", lambda value: required_name(value, "source")),
-    "tags": tag_names,
-    "since": lambda value: moment(value, "since"),
-    "until": lambda value: moment(value, "until"),
-    "min_salience": lambda value: number(value, "min_salience", 0, 1),
-    "session": session_id,
-    "fact_kind": _any_of("fact_kind", lambda value: required_name(value, "fact_kind")),
-    "month": _any_of("month", _month),
-    "pinned": lambda value: flag(value, "pinned"),
-    "recalled": lambda value: flag(value, "recalled"),
-    "metadata": parse_metadata_filter,
-    "include_global": lambda value: flag(value, "include_global"),
-    "as_of": as_of,
-}
 
 
 def facets(value: object) -> tuple[str, ...]:

@@ -6,33 +6,42 @@ from datetime import date, datetime
 from typing import Any
 
 from memorist.documents import Document
-from memorist.records import Fact, Memory, Recall, Results, Session
+from memorist.records import Fact, Memory, Recall, RecordSequence, Results, Session
 
 REVIEW_KINDS = ("duplicates", "contradictions", "stale_facts", "never_recalled", "secrets")
 
 
 @dataclass(frozen=True, slots=True)
-class SessionPage:
+class SessionPage(RecordSequence[Session]):
     """Sessions, the latest first, and the cursor of the next page (None at the end)."""
 
     sessions: tuple[Session, ...]
     cursor: str | None
 
+    def _items(self) -> tuple[Session, ...]:
+        return self.sessions
+
 
 @dataclass(frozen=True, slots=True)
-class DocumentPage:
+class DocumentPage(RecordSequence[Document]):
     """Indexed files by path, and the cursor of the next page (None at the end)."""
 
     documents: tuple[Document, ...]
     cursor: str | None
 
+    def _items(self) -> tuple[Document, ...]:
+        return self.documents
+
 
 @dataclass(frozen=True, slots=True)
-class RecallPage:
+class RecallPage(RecordSequence[Recall]):
     """Recorded searches, the latest first, and the cursor of the next page (None at the end)."""
 
     recalls: tuple[Recall, ...]
     cursor: str | None
+
+    def _items(self) -> tuple[Recall, ...]:
+        return self.recalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +57,14 @@ class DocumentChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkPage:
+class ChunkPage(RecordSequence[DocumentChunk]):
     """Chunks of a file in their order, and the cursor of the next page (None at the end)."""
 
     chunks: tuple[DocumentChunk, ...]
     cursor: str | None
+
+    def _items(self) -> tuple[DocumentChunk, ...]:
+        return self.chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +91,15 @@ class ReviewItem:
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewPage:
+class ReviewPage(RecordSequence[ReviewItem]):
     """Items to review, how many memories or facts were looked at for them, and the cursor to go on with."""
 
     items: tuple[ReviewItem, ...]
     looked_at: int
     cursor: str | None
+
+    def _items(self) -> tuple[ReviewItem, ...]:
+        return self.items
 
 
 @dataclass(frozen=True, slots=True)

@@ -363,14 +363,14 @@ def test_files_that_say_the_same_are_two_files(memory: Memorist, tool: Call) -> 
 
     assert tool("view", "/memories/a.txt").endswith("the very same words")
     assert len(memory.list()) == 2
-    assert memory.duplicates() == []
+    assert memory.review.duplicates() == []
 
 
 def test_an_edit_keeps_what_the_file_said_before(memory: Memorist, tool_with_file: Call) -> None:
     tool_with_file("str_replace", "/memories/notes.txt", old_str="Line 2", new_str="Line two")
     tool_with_file("rename", old_path="/memories/notes.txt", new_path="/memories/kept.txt")
 
-    (file,) = memory.files("/memories/kept.txt")
+    (file,) = memory.files.list("/memories/kept.txt")
     assert [version.content for version in memory.history(file.id)] == [
         "Line 1\nLine two\nLine 3",
         "Line 1\nLine 2\nLine 3",
@@ -378,7 +378,7 @@ def test_an_edit_keeps_what_the_file_said_before(memory: Memorist, tool_with_fil
 
 
 def test_what_is_deleted_can_be_restored_and_what_is_purged_is_gone(memory: Memorist, tool_with_file: Call) -> None:
-    (file,) = memory.files()
+    (file,) = memory.files.list()
     tool_with_file("delete", "/memories/notes.txt")
     assert memory.search("line").hits == ()
 
@@ -393,17 +393,17 @@ def test_what_is_deleted_can_be_restored_and_what_is_purged_is_gone(memory: Memo
 def test_of_two_files_of_one_path_the_newer_is_seen_and_both_are_deleted(
     memory: Memorist, tool_with_file: Call
 ) -> None:
-    (old,) = memory.files()
+    (old,) = memory.files.list()
     tool_with_file("delete", "/memories/notes.txt")
     tool_with_file("create", "/memories/notes.txt", file_text="newer")
     memory.restore(old.id)
 
     assert tool_with_file("view", "/memories/notes.txt").endswith("     1\tnewer")
-    assert [file.text for file in memory.files()] == ["newer"]
+    assert [file.text for file in memory.files.list()] == ["newer"]
     tool_with_file("insert", "/memories/notes.txt", insert_line=1, insert_text="still")
     assert memory.get(old.id).content.startswith("Line 1")
     tool_with_file("delete", "/memories/notes.txt")
-    assert memory.files() == []
+    assert memory.files.list() == []
 
 
 def test_an_empty_file_says_so_to_whoever_finds_it(memory: Memorist, tool: Call) -> None:
@@ -444,11 +444,11 @@ def test_an_export_carries_files_that_say_the_same(memory: Memorist, tool: Call,
     for name in "ab":
         tool("create", f"/memories/{name}.txt", file_text="the very same words")
     tool("create", "/memories/empty.txt", file_text="\n")
-    memory.export(tmp_path / "export.jsonl")
+    memory.transfer.export(tmp_path / "export.jsonl")
 
     with memorist.open(tmp_path / "new.db", embedder="none") as new:
-        new.import_(tmp_path / "export.jsonl")
-        assert [(file.path, file.text) for file in new.files()] == [
+        new.transfer.import_(tmp_path / "export.jsonl")
+        assert [(file.path, file.text) for file in new.files.list()] == [
             ("/memories/a.txt", "the very same words"),
             ("/memories/b.txt", "the very same words"),
             ("/memories/empty.txt", "\n"),
@@ -550,11 +550,11 @@ def test_processes_that_edit_one_file_lose_no_line_and_create_each_file_once(pat
 
         assert [code for code, _ in ended] == [0, 0, 0, 0], ended
         assert sum(int(printed) for _, printed in ended) == 20
-        (shared,) = memory.files("/memories/shared.txt")
+        (shared,) = memory.files.list("/memories/shared.txt")
         assert sorted(shared.text.split("\n")[:-1]) == sorted(
             f"line {number} of {name}" for number in range(20) for name in range(4)
         )
-        assert len(memory.files()) == 21
+        assert len(memory.files.list()) == 21
 
 
 # In the SDK's own loop

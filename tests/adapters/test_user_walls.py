@@ -14,7 +14,9 @@ Read = Callable[[Memorist, Any], Sequence[Any]]
 READS: dict[str, Read] = {
     "session": lambda memory, user: SessionItems(memory, "test", "s1", project=user).items(),
     "documents": lambda memory, user: ProjectDocuments(memory, user).find(["one"]),
-    "files": lambda memory, user: memory.files("/memories", project=MemoristMemoryTool(memory, project=user)._project),
+    "files": lambda memory, user: memory.files.list(
+        "/memories", project=MemoristMemoryTool(memory, project=user)._project
+    ),
 }
 ALIKE = ["ADA", "ada/", "a/da", "%61da", "ada\u200b", "adа", "ａｄａ", "ada*", "ad_", "ada'--"]
 STORED_AS_ANOTHER = ["ada ", " ada", "ada\n", "\u3000ada", "ada\u00a0", "\ud800"]

@@ -249,14 +249,14 @@ class TestSaving:
         conversation.ask("Why two tries?", hush)
         told = tmp_path / "told.jsonl"
         told.write_text(json.dumps({"session": "s", "role": "user", "content": "Why two tries?"}))
-        memory.import_conversations(told)
+        memory.transfer.import_conversations(told)
 
         imported, ours = memory.list(session="jsonl:s")[0], memory.list(session=conversation.recorder.session)[-1]
 
         assert (ours.kind, ours.sector, ours.tier) == (imported.kind, imported.sector, imported.tier)
         assert set(ours.metadata) == set(imported.metadata) == {"role", "format"}
         assert (ours.metadata["role"], ours.metadata["format"], ours.source) == ("user", "chat", "chat")
-        session = memory.session(conversation.recorder.session)
+        session = memory.sessions.get(conversation.recorder.session)
         assert (session.summary, session.memories) == ("Why two tries?", 2)
         assert session.ended_at == memory.list(session=session.id)[0].created_at
 
@@ -287,7 +287,7 @@ class TestSaving:
             conversation.ask("hello", hush)
 
         assert not conversation.recorder.saved
-        assert len(memory.list()) == len(memory.sessions()) == 0
+        assert len(memory.list()) == len(memory.sessions.list()) == 0
 
     def test_secrets_are_not_unless_told(self, memory: Memorist, server: ModelServer, begin: Begin) -> None:
         guarded, open_ = begin(), begin(redact=False)
@@ -394,13 +394,13 @@ class TestGoingOn:
             ("user", "My name is Ada"), ("assistant", "You said: My name is Ada"), ("user", "What is my name?"),
         ]  # fmt: skip
         assert len(saved_turns(memory, first)) == 4
-        assert len(memory.sessions()) == 1
+        assert len(memory.sessions.list()) == 1
 
     def test_a_message_that_got_no_answer_then_can_be_asked_again_now(
         self, memory: Memorist, server: ModelServer, begin: Begin
     ) -> None:
         memory.add("We deploy with `make ship`")
-        memory.add_turn("user", "how do we deploy?", conversation="broken-off")
+        memory.sessions.add_turn("user", "how do we deploy?", conversation="broken-off")
 
         again = begin(name=conversation_name(find_latest_session(memory, None)))
         again.add_messages(load_messages(memory, find_latest_session(memory, None)))
@@ -415,26 +415,26 @@ class TestGoingOn:
     ) -> None:
         monkeypatch.setattr("memorist.chat.conversation._MAX_EARLIER_TURNS", 3)
         for number in range(4):
-            memory.add_turn("user" if number % 2 == 0 else "assistant", str(number), conversation="c")
+            memory.sessions.add_turn("user" if number % 2 == 0 else "assistant", str(number), conversation="c")
 
-        assert [message.text for message in load_messages(memory, memory.session("chat:c"))] == ["2", "3"]
+        assert [message.text for message in load_messages(memory, memory.sessions.get("chat:c"))] == ["2", "3"]
 
     def test_the_latest_is_the_one_that_was_begun_last(
         self, memory: Memorist, server: ModelServer, begin: Begin
     ) -> None:
         for message in ("one", "two"):
             begin().ask(message, hush)
-        memory.start_session(id="something else")
+        memory.sessions.start(id="something else")
 
         assert find_latest_session(memory, None).summary == "two"
 
     def test_where_there_is_none(self, memory: Memorist) -> None:
-        memory.start_session(id="something else")
+        memory.sessions.start(id="something else")
 
         with pytest.raises(NotFound, match="no conversation to go on with"):
             find_latest_session(memory, None)
         with pytest.raises(InvalidInput, match="no conversation of `memorist chat`"):
-            conversation_name(memory.session("something else"))
+            conversation_name(memory.sessions.get("something else"))
 
 
 class TestWithoutMemory:

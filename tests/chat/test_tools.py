@@ -74,7 +74,7 @@ class TestSearch:
 
     def test_places_in_files_are_found_too(self, memory: Memorist, tools: Tools, tmp_path: Path) -> None:
         (tmp_path / "ops.md").write_text("# Operations\n\nThe zeppelin deploys on Tuesdays.\n")
-        memory.index(tmp_path)
+        memory.documents.index(tmp_path)
 
         (row,) = search(tools, "zeppelin")
 
@@ -93,8 +93,8 @@ class TestSearch:
 
     def test_what_was_said_in_this_conversation_is_left_out(self, memory: Memorist, tools: Tools) -> None:
         for number in range(30):
-            memory.add_turn("user", f"what about retries, {number}?", conversation="now")
-        before = memory.add_turn("assistant", "Retries were capped at 3 back then", conversation="before")
+            memory.sessions.add_turn("user", f"what about retries, {number}?", conversation="now")
+        before = memory.sessions.add_turn("assistant", "Retries were capped at 3 back then", conversation="before")
 
         assert [row["id"] for row in search(tools, "retries")] == [before.short_id]
 

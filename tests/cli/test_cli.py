@@ -14,7 +14,7 @@ import pytest
 from command_line import CommandLine, CommandResult
 
 import memorist
-from memorist.cli.app import COMMAND_GROUPS, COMMANDS, app
+from memorist.cli.app import ALIASES, COMMAND_GROUPS, COMMANDS, app
 from patience import LONGEST
 
 ESCAPE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -133,6 +133,120 @@ class TestTypos:
         cli(*arguments).assert_failed(2, "Did you mean")
 
 
+class TestGlobalOptions:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["list", "--json", "--db", "{}"],
+            ["list", "--db={}", "--json"],
+            ["--db", "{}", "list", "--json", "--db", "{}"],
+        ],
+    )
+    def test_the_database_can_be_named_after_the_command(self, cli: CommandLine, arguments: list[str]) -> None:
+        other = str(cli.work / "other.db")
+        assert cli("add", "the ferry leaves at nine", "--db", other).code == 0
+
+        found = cli(*(word.format(other) for word in arguments)).json["memories"]
+
+        assert [memory["content"] for memory in found] == ["the ferry leaves at nine"]
+        assert not cli.database.exists()
+
+    @pytest.mark.parametrize("place", [0, 1, 2])
+    def test_and_anywhere_around_a_part_of_a_command(self, cli: CommandLine, place: int) -> None:
+        words = ["session", "start"]
+        words[place:place] = ["--namespace", "crew"]
+        started = cli(*words).out.strip()
+
+        assert [one["id"] for one in cli("session", "--namespace", "crew", "--json").json["sessions"]] == [started]
+        assert cli("session", "list", "--json").json["sessions"] == []
+
+    def test_two_places_that_differ_are_an_error(self, cli: CommandLine) -> None:
+        done = cli("--db", "a.db", "search", "x", "--db", "b.db")
+
+        done.assert_failed(2, "--db is given twice, as 'a.db' and 'b.db'; leave one of them out")
+        assert list(cli.work.iterdir()) == []
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_the_help_of_a_command_names_only_its_own_options(self, cli: CommandLine, command: str) -> None:
+        options = cli(command, "--help").out.partition("\nOptions:\n")[2]
+
+        assert not re.search(r"^  --db\b", options, re.MULTILINE)
+
+    def test_a_command_with_such_an_option_of_its_own_keeps_it(self, cli: CommandLine) -> None:
+        assert "Copy this namespace" in cli("migrate", "--help").out
+
+
+class TestAliases:
+    """The nouns and verbs of the library's rooms lead to the everyday commands."""
+
+    @pytest.mark.parametrize(
+        ("alias", "command"),
+        [
+            ("facts", "fact"),
+            ("facts add", "fact add"),
+            ("sessions", "session"),
+            ("sessions start", "session start"),
+            ("sessions get", "session show"),
+            ("session get", "session show"),
+            ("lenses", "lens"),
+            ("lenses set", "lens set"),
+            ("lenses get", "lens show"),
+            ("searches", "recalls"),
+            ("searches list", "recalls"),
+            ("searches clear", "recalls"),
+            ("links add", "relate"),
+            ("links remove", "relate"),
+        ],
+    )
+    def test_the_words_of_the_library_are_the_command(self, cli: CommandLine, alias: str, command: str) -> None:
+        done = cli(*alias.split(), "--help")
+
+        assert done.code == 0
+        assert f"Usage: memorist {command} " in done.out
+
+    def test_an_alias_does_what_its_command_does(self, cli: CommandLine) -> None:
+        first, second = cli.add("retries are capped at 5"), cli.add("the billing service bans noisy clients")
+
+        assert cli("links", "add", second, first, "explains").code == 0
+        assert len(cli("related", first, "--json").json["related"]) == 1
+        assert cli("links", "remove", second, first, "explains").out.startswith("Removed")
+        assert cli("searches", "clear", "--yes").out == "Deleted 0 recorded searches.\n"
+
+    def test_a_noun_with_nothing_to_list_names_its_verbs(self, cli: CommandLine) -> None:
+        cli("links").assert_failed(2, "Did you mean `memorist links add` or `memorist links remove`?")
+
+    def test_every_alias_leads_to_a_command_and_hides_none(self) -> None:
+        assert all(target.split()[0] in COMMANDS for target in ALIASES.values())
+        assert not set(ALIASES) & set(COMMANDS)
+
+
+class TestHelpWanted:
+    """Somebody who guesses is led on."""
+
+    def test_help_shows_the_help_of_the_program(self, cli: CommandLine) -> None:
+        assert cli("help") == cli("--help")
+
+    @pytest.mark.parametrize("command", [["search"], ["session", "start"], ["sessions"]])
+    def test_help_shows_the_help_of_a_command(self, cli: CommandLine, command: list[str]) -> None:
+        assert cli("help", *command) == cli(*command, "--help")
+
+    def test_help_on_what_is_no_command_suggests_one(self, cli: CommandLine) -> None:
+        cli("help", "serach").assert_failed(2, "No such command 'serach'. Did you mean 'search'?")
+
+    @pytest.mark.parametrize(
+        ("words", "command"),
+        [
+            (["how do we ship code"], 'memorist search "how do we ship code"'),
+            (["retries?"], 'memorist search "retries?"'),
+            (["how", "do", "we", "ship", "code"], 'memorist search "how do we ship code"'),
+            (["ports", "in", "use?"], 'memorist search "ports in use?"'),
+            (['what is "x"'], """memorist search 'what is "x"'"""),
+        ],
+    )
+    def test_a_question_is_told_how_to_be_asked(self, cli: CommandLine, words: list[str], command: str) -> None:
+        cli(*words).assert_failed(2, f"Did you mean `{command}`?")
+
+
 class TestCompletion:
     @pytest.fixture
     def complete(self, cli: CommandLine) -> Callable[..., list[str]]:
@@ -249,7 +363,7 @@ class TestOutput:
     def hostile(self, cli: CommandLine) -> str:
         """A memory, and all that can be said of one, in hostile words."""
         with memorist.open(cli.database, embedder="none") as memory:
-            session = memory.start_session(HOSTILE, id="\x9b31m \u202e", summary=HOSTILE).id
+            session = memory.sessions.start(HOSTILE, id="\x9b31m \u202e", summary=HOSTILE).id
             one, other = (
                 memory.add(
                     f"{HOSTILE} {more} of many words that are all the same", title=HOSTILE, project=HOSTILE,
@@ -258,9 +372,9 @@ class TestOutput:
                 )
                 for more in ("one", "two")
             )  # fmt: skip
-            memory.relate(one.id, other.id, HOSTILE, said_by=HOSTILE)
+            memory.links.add(one.id, other.id, HOSTILE, said_by=HOSTILE)
             memory.pin(one.id)
-            memory.set_lens(HOSTILE, project=HOSTILE, boosts={"tag": {HOSTILE: 2}})
+            memory.lenses.set(HOSTILE, project=HOSTILE, boosts={"tag": {HOSTILE: 2}})
             memory.search(f"csi {HOSTILE}", record="log", record_session=session, lens=HOSTILE)
         return one.id
 

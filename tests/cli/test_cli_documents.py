@@ -191,7 +191,8 @@ class TestDocs:
         first, second = cli("docs", "capped").lines
 
         assert re.fullmatch(
-            r" 1\. notes/retries\.md:\d+-5  Retries( › The cap)?  \(relevance \d\.\d\d · keyword\)", first
+            r" 1\. notes/retries\.md:\d+-5  Retries( › The cap)?  \(score \d\.\d\d · relevance \d\.\d\d · keyword\)",
+            first,
         )
         assert "Retries are capped at 5." in second
 
@@ -328,7 +329,7 @@ class TestWatch:
         assert re.fullmatch(r"\d\d:\d\d:\d\d  1 added, 2 unchanged, 1 chunk \(0 embedded\), 1 skipped\n", second)
         assert (process.returncode, out, err) == (0, b"", b"")
         with memorist.open(cli.database, embedder="none") as memory:
-            assert {document.project for document in memory.documents()} == {"api"}
+            assert {document.project for document in memory.documents.list()} == {"api"}
             assert memory.check().problems == ()
 
     def test_as_lines_of_json(self, cli: CommandLine, notes: Path) -> None:

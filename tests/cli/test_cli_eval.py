@@ -7,6 +7,7 @@ import pytest
 from command_line import CommandLine
 
 from conftest import MODELS
+from memorist.evaluate.dataset import GOLDEN_EXAMPLE
 
 REMEMBERED = Path(__file__).parents[1] / "data" / "remembered"
 
@@ -166,6 +167,15 @@ class TestOwnMemories:
         assert done.err == "Note: no memory has these ids of golden.jsonl: 01234567\n"
         assert asked.database.read_bytes() == before
 
+    def test_help_shows_what_a_golden_file_looks_like(self, cli: CommandLine) -> None:
+        assert GOLDEN_EXAMPLE in cli("eval", "--help").out
+
+    @pytest.mark.parametrize("line", ["", "no json", "[]", '{"question": "parcels"}', '{"query": "x", "relevant": 1}'])
+    def test_a_file_that_is_no_golden_file_is_told_what_one_looks_like(self, asked: CommandLine, line: str) -> None:
+        (asked.work / "golden.jsonl").write_text(line)
+
+        asked("eval", "--golden", "golden.jsonl", "--mode", "keyword").assert_failed(1, f"such as {GOLDEN_EXAMPLE}")
+
 
 class TestFeedback:
     def test_it_is_listed_with_the_question(self, asked: CommandLine) -> None:
@@ -197,4 +207,7 @@ class TestFeedback:
         asked("feedback", "--query", "how do we ship?").assert_failed(2, "--query needs a memory: give its id")
 
     def test_a_memory_that_no_search_found_needs_a_question(self, cli: CommandLine) -> None:
-        cli("feedback", cli.add("We ship with make"), "good").assert_failed(1, "no recorded search found memory")
+        done = cli("feedback", cli.add("We ship with make"), "good")
+
+        done.assert_failed(1, "no recorded search found memory")
+        assert done.err.endswith('give the query that it answers (--query "how do we ship?")\n')

@@ -20,7 +20,7 @@ class TestTimeline:
     @pytest.fixture(autouse=True)
     def _march(self, cli: CommandLine) -> None:
         with memorist.open(cli.database, embedder="none") as memory:
-            memory.start_session("api", id="spring", summary="Spring cleaning")
+            memory.sessions.start("api", id="spring", summary="Spring cleaning")
             memory.add_many(
                 {
                     "content": f"On day {day} we cleaned room {day}", "id": f"day-00{day}", "tags": [f"t{day}"],
@@ -150,7 +150,7 @@ class TestRecalls:
         with memorist.open(cli.database, embedder="none") as memory:
             memory.add("We ship on Fridays", id="ship-friday", facts=["shipping day is Friday"])
             memory.add("Lunch is at noon", id="lunch-noon")
-            memory.start_session(id="morning")
+            memory.sessions.start(id="morning")
         cli("search", "ship", "--record", "log", "--record-session", "morning")
         cli("search", "unicorn", "--record", "log")
         cli("search", "lunch")

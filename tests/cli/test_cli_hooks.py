@@ -234,6 +234,26 @@ class TestProjects:
 
         assert "heron" in agent.context("SessionStart", cwd=".")
 
+    def test_where_no_memory_is_of_the_project_the_log_says_so_and_how_to_name_another(self, agent: Agent) -> None:
+        agent.cli.add("The staging server is called heron", "--project", "payments")
+
+        assert_passed_over(agent.hook("SessionStart"))
+
+        (line,) = agent.log.splitlines()
+        assert f"no memory belongs to the project 'api', which is the name of the folder {agent.folder}" in line
+        assert "there are memories of: payments" in line
+        assert "set `project` in the folder's memorist.toml and run `memorist trust` there" in line
+
+    def test_the_log_names_the_setting_if_the_project_comes_from_there(
+        self, agent: Agent, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        agent.cli.add("The staging server is called heron", "--project", "api")
+        monkeypatch.setenv("MEMORIST_PROJECT", "payments")
+
+        assert_passed_over(agent.hook("SessionStart"))
+
+        assert "no memory belongs to the project 'payments', which is the setting `project`" in agent.log
+
     def test_a_project_may_be_called_otherwise_in_settings_that_are_trusted(self, agent: Agent) -> None:
         (agent.folder / "memorist.toml").write_text('project = "payments"\n')
         assert agent.cli("trust", str(agent.folder), "--yes").code == 0
@@ -465,6 +485,17 @@ class TestSaving:
 
         assert agent.cli.contents("--project", "api") == ["It is 5, in client.py.", "How is the retry limit set?"]
         assert agent.cli("search", "retry limit", "--json").json["results"]
+
+    def test_a_turn_that_was_erased_is_not_saved_again(self, agent: Agent) -> None:
+        agent.say("The door code is 4711.", "Noted.")
+        agent.save("PreCompact")
+        (erased,) = agent.cli("list", "--json", "--source", agent.transcript.name).json["memories"][1:]
+        agent.cli("forget", erased["id"], "--hard", "--yes")
+        agent.say("And the harbour?")
+
+        agent.save()
+
+        assert agent.cli.contents("--project", "api") == ["And the harbour?", "Noted."]
 
     @pytest.mark.parametrize(
         ("write", "name", "session"),

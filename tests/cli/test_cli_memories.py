@@ -69,7 +69,9 @@ class TestAdd:
 
     def test_an_id_of_its_own_is_updated(self, cli: CommandLine) -> None:
         texts = ("Retries are capped at 5", "Retries are capped at 5", "Retries are capped at 3")
-        first, again, changed = (cli("add", text, "--id", "retries; $(x)", "--near", "off") for text in texts)
+        first, again, changed = (
+            cli("add", text, "--id", "retries; $(x)", "--on-near-duplicate", "off") for text in texts
+        )
 
         assert first.out.startswith("Remembered retries; $(x)  ")
         assert again.out.startswith("Nothing changed: ")
@@ -104,7 +106,12 @@ class TestAdd:
     def test_what_says_almost_the_same_is_replaced_on_request(self, cli: CommandLine) -> None:
         old = cli.add("The nightly job copies every invoice to the archive server in Oslo")
 
-        done = cli("add", "The nightly job copies every invoice to the archive server in Oslo now", "--near", "merge")
+        done = cli(
+            "add",
+            "The nightly job copies every invoice to the archive server in Oslo now",
+            "--on-near-duplicate",
+            "merge",
+        )
 
         assert done.lines[1].startswith(f"Replaces {old[-8:]}: The nightly job copies")
         assert len(cli.contents("--no-superseded")) == 1
@@ -112,11 +119,16 @@ class TestAdd:
     def test_nobody_looks_for_the_same_where_that_is_off(self, cli: CommandLine) -> None:
         cli.add("The nightly job copies every invoice to the archive server in Oslo")
 
-        off = cli("add", "The nightly job copies every invoice to the archive server in Oslo now", "--near", "off")
+        off = cli(
+            "add",
+            "The nightly job copies every invoice to the archive server in Oslo now",
+            "--on-near-duplicate",
+            "off",
+        )
 
         assert len(off.lines) == 1
-        cli("add", "x", "--near", "perhaps").assert_failed(1, "perhaps")
-        cli("add", "--jsonl", "-", "--near", "merge").assert_failed(2, "--near")
+        cli("add", "x", "--on-near-duplicate", "perhaps").assert_failed(1, "perhaps")
+        cli("add", "--jsonl", "-", "--on-near-duplicate", "merge").assert_failed(2, "--on-near-duplicate")
 
     @pytest.mark.parametrize(
         "arguments", [[], ["text", "--file", "note.md"], ["text", "--jsonl", "-"], ["--file", "a", "--jsonl", "b"]]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -9,11 +10,11 @@ import pytest
 from command_line import CommandLine
 
 import memorist
+from memorist.arguments import FILTERS
 from memorist.cli.search import HIDDEN_REASONS
 from memorist.engine import search
 from memorist.profiles import PROFILES
 from memorist.records import FACETS
-from memorist.validation import FILTERS
 
 ANSWER = {
     "query", "mode", "profile", "took_ms", "degraded", "suggestion", "hidden", "results", "facets", "lens", "detail",
@@ -136,7 +137,7 @@ class TestLife:
         with memorist.open(cli.database, embedder="none") as memory:
             facts = [{"text": "the cap is 5", "kind": "decision", "confidence": 0.8}]
             memory.add("Retries are capped at 5", id="retries-old", facts=facts, created_at="2026-01-10T12:00Z")
-            memory.add("Retries are capped at 3", id="retries-new", near="off")
+            memory.add("Retries are capped at 3", id="retries-new", on_near_duplicate="off")
             memory.supersede("retries-old", "retries-new", at="2026-02-01")
             memory.pin("retries-new")
 
@@ -294,6 +295,13 @@ class TestStandardInput:
 
 
 class TestText:
+    def test_every_hit_shows_the_score_that_ranks_it_beside_its_relevance(self, cli: CommandLine) -> None:
+        shown = cli("search", "ship lunch", "--grammar", "or")
+
+        scores = re.findall(r"score (\d\.\d\d) · relevance \d\.\d\d · keyword", shown.out)
+        assert len(scores) == 2
+        assert scores == sorted(scores, reverse=True)
+
     def test_a_hit_is_shown_with_its_short_id_and_its_relevance(self, cli: CommandLine) -> None:
         (result,) = cli("search", "ship", "--json").json["results"]
 

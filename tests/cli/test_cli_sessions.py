@@ -1,5 +1,6 @@
 """Sessions on the command line: started, ended, summarised, looked at, and what memories have to do with them."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,33 @@ class TestStartAndEnd:
 
         assert (ended["id"], ended["summary"]) == (id, "Retries are capped")
         assert ended["ended_at"].endswith("Z")
+
+    def test_end_takes_the_summary_as_an_argument_as_summarise_does(self, cli: CommandLine, id: str) -> None:
+        assert cli("session", "end", id, "Looked into retries", "--json").json["summary"] == "Looked into retries"
+
+    def test_end_takes_one_summary(self, cli: CommandLine, id: str) -> None:
+        done = cli("session", "end", id, "Looked into retries", "--summary", "Retries")
+
+        done.assert_failed(2, "the summary is given twice: as an argument and with --summary; leave one of them out")
+        assert cli("session", "show", id, "--json").json["session"]["ended_at"] is None
+
+    def test_what_is_added_to_a_session_gets_its_project_rather_than_that_of_the_settings(
+        self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with_project = cli("session", "start", "--project", "api").out.strip()
+        without = cli("session", "start").out.strip()
+        monkeypatch.setenv("MEMORIST_PROJECT", "web")
+        lines = "\n".join(json.dumps({"content": text, "session": with_project}) for text in ("three", "four"))
+
+        def project_of(*arguments: str) -> str:
+            project: str = cli("add", *arguments, "--json").json["project"]
+            return project
+
+        assert project_of("one", "--session", with_project) == "api"
+        assert project_of("one", "--session", with_project, "--project", "app") == "app"
+        assert project_of("two", "--session", without) == "web"
+        assert cli("add", "--jsonl", "-", stdin=lines).code == 0
+        assert cli.contents("--project", "api") == ["four", "three", "one"]
 
     def test_summarise_also_after_the_end(self, cli: CommandLine, id: str) -> None:
         assert cli("session", "end", id).out.startswith(f"Ended {id}")

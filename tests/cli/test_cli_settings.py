@@ -406,7 +406,7 @@ class TestConfigValues:
         cli("config", "set", name, value)
 
         assert cli("config", "get", name).out == f"{shown}\n"
-        assert any(line.startswith(f"{name:<16} {shown} ") for line in cli("config", "list").lines)
+        assert any(line.startswith(f"{name:<17} {shown} ") for line in cli("config", "list").lines)
         assert cli("config", "set", name, shown).code == 0
         assert cli("config", "get", name).out == f"{shown}\n"
 
@@ -414,7 +414,7 @@ class TestConfigValues:
         done = cli("config", "get", "chat")
 
         assert (done.code, done.out, done.err) == (0, "", "chat is unset.\n")
-        assert "chat             (unset)                  default" in cli("config").lines
+        assert ["chat", "(unset)", "default"] in [line.split() for line in cli("config").lines]
 
     def test_as_json_with_its_origin(self, cli: CommandLine, user_file: Path) -> None:
         user_file.write_text("threads = 2\n")
@@ -555,6 +555,15 @@ class TestReembed:
         assert "old" not in cli("stats", "--json").json["models"]
 
 
+class TestListOfSettings:
+    def test_its_columns_line_up_whatever_the_length_of_a_value(self, cli: CommandLine) -> None:
+        assert cli("config", "set", "trusted", '["~/a/rather/long/path/to/a/folder"]').code == 0
+
+        lines = cli("config").lines
+
+        assert len({line.rindex(" ") for line in lines}) == 1  # before the origin
+
+
 class TestDemo:
     def test_it_shows_the_three_ways_of_finding_and_what_to_type_next(self, cli: CommandLine) -> None:
         before = sorted(cli.home.parent.rglob("*"))
@@ -569,3 +578,13 @@ class TestDemo:
         assert "memorist add" in done.lines[-3]
         assert "\x1b" not in done.out
         assert sorted(cli.home.parent.rglob("*")) == before
+
+    def test_a_remark_that_only_one_leg_finds_it_stands_below_a_hit_of_that_leg_alone(self, cli: CommandLine) -> None:
+        shown = cli("demo").out
+
+        for question in shown.split("$ memorist search")[1:4]:
+            _, _, numbers, explanation, *rest = question.splitlines()
+            if any("only meaning" in line for line in rest):
+                assert "· vector " in numbers
+            if any("only the exact word" in line for line in rest):
+                assert "cosine" not in explanation

@@ -163,7 +163,8 @@ def test_a_damaged_database_is_salvaged_into_a_new_file(cli: CommandLine) -> Non
     cli("add", "the port is 8080", "--id", "port-one")
     cli("add", "the queue is full", "--id", "queue-one")
     with closing(apsw.Connection(str(cli.database))) as raw:
-        raw.execute("drop trigger memories_text_update")
+        for trigger in ("memories_text_update", "memories_unhashed_update"):
+            raw.execute(f"drop trigger {trigger}")
         raw.execute("update memories set content = 'the port is 8090' where id = 'port-one'")
 
     check = cli("check", "--repair")

@@ -27,7 +27,7 @@ class TestTrusting:
         done = cli("trust", "--yes")
 
         assert (done.code, done.err) == (0, "")
-        assert done.lines == ["project          payroll", "log_recalls      false", f"Trusted {file} as it is now."]
+        assert done.lines == ["project           payroll", "log_recalls       false", f"Trusted {file} as it is now."]
 
     def test_it_is_noted_among_the_users_own_files_and_nowhere_in_the_project(
         self, cli: CommandLine, file: Path

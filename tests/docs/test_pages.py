@@ -2,13 +2,14 @@
 
 import os
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from memorist.cli.app import COMMANDS
 from memorist.config import TYPES
-from memorist.profiles import PROFILES
+from memorist.profiles import PROFILES, Profile
 from pages import run_examples
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +50,14 @@ def test_every_setting_and_profile_is_documented() -> None:
 
     assert all(f"`{name}`" in settings for name in TYPES)
     assert all(f"`{name}`" in searching for name in PROFILES)
+
+
+def test_every_option_of_a_profile_is_in_the_table_of_options() -> None:
+    table = (ROOT / "docs" / "search.md").read_text("utf-8").partition("### Options of a profile\n")[2]
+    cells = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+
+    assert named == {field.name for field in fields(Profile)} - {"name"}
 
 
 def test_the_readme_names_the_two_commands_that_exist() -> None:

@@ -314,6 +314,12 @@ SECURITY: Promises = {
         "test_forgetting.py::test_a_purge_that_a_reader_keeps_from_its_end_says_so_and_can_be_run_again",
         "test_forgetting.py::test_a_purge_that_cannot_remove_a_copy_names_it_and_says_that_the_database_is_clean",
     ),
+    "Importing a transcript again does not bring an erased turn back: a digest of its id is kept, keyed by a random "
+    "salt.": (
+        "test_erased_turns.py::test_an_erased_turn_is_not_imported_again",
+        "test_erased_turns.py::test_an_erased_session_does_not_come_back",
+        "test_erased_turns.py::test_what_is_kept_of_an_erased_turn_can_be_read_by_nobody",
+    ),
     "Databases, backups, exports, reports of `eval`, and the folders made for them have the permissions 0600 and "
     "0700.": (
         "test_leftovers.py::test_whatever_holds_memories_can_be_read_by_its_owner_alone",

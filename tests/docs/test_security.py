@@ -27,12 +27,12 @@ def test_the_library_opens_no_connection(tmp_path: Path) -> None:
 
     with memorist.open(tmp_path / "memory.db") as memory:
         memory.add("We deploy with `make ship` from the release branch")
-        memory.index([tmp_path / "note.md"])
+        memory.documents.index([tmp_path / "note.md"])
         assert memory.search("releasing software")
-        assert memory.search_documents("how are retries capped?")
+        assert memory.documents.search("how are retries capped?")
         assert memory.context("how do we deploy?")
-        memory.export(tmp_path / "memories.jsonl")
-        memory.backup(tmp_path / "copy.db")
+        memory.transfer.export(tmp_path / "memories.jsonl")
+        memory.transfer.backup(tmp_path / "copy.db")
 
 
 @pytest.mark.parametrize("command", ["add something", "search something", "list", "stats", "check"])

@@ -60,7 +60,7 @@ def test_an_embedder_of_ones_own_is_returned_as_it_is(kind):
 
 @pytest.mark.parametrize("spec", ["", "Local", "local:", "local:bge-large", "cohere:x", "text-embedding-3-small"])
 def test_anything_else_is_refused_with_the_forms_that_are_not(spec):
-    with pytest.raises(ConfigError, match="'local', 'none', 'openai:MODEL', 'ollama:MODEL'"):
+    with pytest.raises(ConfigError, match="'local', 'none', 'onnx:FOLDER', 'openai:MODEL', 'ollama:MODEL'"):
         create_embedder(spec)
 
 

@@ -1,5 +1,5 @@
 """
-Guard the quality of search: a dataset made for this project, searched with the bundled model.
+Pruning the quality of search: a dataset made for this project, searched with the bundled model.
 
 A change that makes ranking worse fails here. The floors are a little below what was measured when they were set. They
 are raised when ranking gets better. Nothing is tuned on this dataset.

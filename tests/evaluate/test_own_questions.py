@@ -85,19 +85,19 @@ class TestRecalls:
     def test_a_question_with_a_good_answer_is_measured(self, memory: Memorist) -> None:
         good, bad = memory.add("We ship with make"), memory.add("We ship on Mondays")
         memory.search("how do we ship?", record="log")
-        memory.feedback(good.id, True)
-        memory.feedback(bad.id, False)
+        memory.searches.add_feedback(good.id, True)
+        memory.searches.add_feedback(bad.id, False)
 
         (question,) = load_recalls(memory).questions
 
         assert (question.text, question.judgements) == ("how do we ship?", {good.id: 1, bad.id: 0})
-        assert question.asked_at == memory.feedbacks()[-1].at
+        assert question.asked_at == memory.searches.list_feedback()[-1].at
 
     def test_a_recorded_question_of_which_nothing_good_was_said_is_counted(self, memory: Memorist) -> None:
         one = memory.add("We ship with make")
         memory.search("make", record="log")
         memory.search("ship", record="log")
-        memory.feedback(one.id, False)
+        memory.searches.add_feedback(one.id, False)
 
         dataset = load_recalls(memory)
 
@@ -106,8 +106,8 @@ class TestRecalls:
 
     def test_a_question_asked_in_other_letters_is_the_same(self, memory: Memorist) -> None:
         one, other = memory.add("We ship with make"), memory.add("We ship on Mondays")
-        memory.feedback(one.id, True, query="How do we ship?")
-        memory.feedback(other.id, True, query="how do  we ship?")
+        memory.searches.add_feedback(one.id, True, query="How do we ship?")
+        memory.searches.add_feedback(other.id, True, query="how do  we ship?")
 
         (question,) = load_recalls(memory).questions
 
@@ -115,7 +115,7 @@ class TestRecalls:
 
     def test_the_latest_word_counts(self, memory: Memorist) -> None:
         one = memory.add("We ship with make")
-        memory.feedback(one.id, True, query="ship?")
-        memory.feedback(one.id, False, query="SHIP?")
+        memory.searches.add_feedback(one.id, True, query="ship?")
+        memory.searches.add_feedback(one.id, False, query="SHIP?")
 
         assert load_recalls(memory).questions == ()

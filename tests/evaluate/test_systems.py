@@ -127,7 +127,7 @@ class TestMemorist:
 
         assert search.retrieve(Question("q", "ferry", {}, scope="south")).ids == [south.id]
         assert set(search.retrieve(Question("q", "ferry", {})).ids) == {north.id, south.id}
-        assert memory.recalls() == []
+        assert list(memory.searches.list()) == []
 
     def test_a_leg_that_cannot_answer_has_found_nothing_and_says_why(self, memory: Memorist) -> None:
         memory.add("the ferry leaves at nine")

@@ -162,13 +162,13 @@ def test_importing_again_adds_nothing_and_growth_adds_only_what_is_new(
         memorist.open(":memory:", embedder="none") as twice,
     ):
         whole = WRITERS[program](Path(folder, "whole"), talk)
-        once.import_(whole)
+        once.transfer.import_(whole)
         if talk[:length]:
-            twice.import_(WRITERS[program](Path(folder, "part"), talk[:length]))
-        twice.import_(whole)
+            twice.transfer.import_(WRITERS[program](Path(folder, "part"), talk[:length]))
+        twice.transfer.import_(whole)
 
         assert stored(twice) == stored(once)
-        assert twice.import_(whole).added == 0
+        assert twice.transfer.import_(whole).added == 0
         assert len(stored(once)) == len([one for one in talk if one.text.strip()])
 
 
@@ -183,13 +183,13 @@ def test_of_a_file_that_was_read_while_it_was_written_all_is_imported_later(prog
     ):
         file = WRITERS[program](Path(folder), TALK)
         whole = file.read_bytes()
-        once.import_(file)
+        once.transfer.import_(file)
 
         file.write_bytes(whole[: int(len(whole) * where)])
         with suppress(InvalidInput):
-            twice.import_(file)
+            twice.transfer.import_(file)
         file.write_bytes(whole)
-        twice.import_(file)
+        twice.transfer.import_(file)
 
         assert stored(twice) == stored(once)
 
@@ -202,8 +202,8 @@ def test_a_secret_that_a_long_title_is_cut_in_is_masked(tmp_path: Path, program:
     replace_title(file, long_title)
 
     with memorist.open(":memory:", embedder="none") as memory:
-        memory.import_(file)
-        (session,) = memory.sessions()
+        memory.transfer.import_(file)
+        (session,) = memory.sessions.list()
 
     summary = session.summary or ""
     assert "ghp_" not in summary
@@ -258,7 +258,7 @@ def test_secrets_in_them_are_masked(tmp_path: Path) -> None:
     secret = Said("user", "It is redis://ci:s3cr3tpw@cache/1")
     with memorist.open(":memory:", embedder="none") as memory:
         for program, write in WRITERS.items():
-            report = memory.import_(write(tmp_path / program.replace(" ", ""), [secret]))
+            report = memory.transfer.import_(write(tmp_path / program.replace(" ", ""), [secret]))
             assert sum(report.redacted.values()) in (0, 1)  # the two forms of one program are one conversation
 
         assert not any("s3cr3tpw" in turn.content for turn in memory.list(limit=100))
@@ -316,8 +316,8 @@ def test_codex_sessions_may_be_compressed(tmp_path: Path) -> None:
     file.unlink()
 
     with memorist.open(":memory:", embedder="none") as memory:
-        assert memory.import_(tmp_path / "sessions").added == len(TALK)
-        assert memory.session(f"codex:{SESSION}").project == "payments"
+        assert memory.transfer.import_(tmp_path / "sessions").added == len(TALK)
+        assert memory.sessions.get(f"codex:{SESSION}").project == "payments"
 
 
 # Gemini CLI

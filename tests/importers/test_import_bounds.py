@@ -51,7 +51,7 @@ def test_links_that_leave_a_folder_of_notes_are_skipped_and_reported(
     (inside / "more").symlink_to(outside)
     (inside / "again.md").symlink_to(inside / "own.md")
 
-    report = memory.import_(inside)
+    report = memory.transfer.import_(inside)
 
     assert texts(memory.list()) == ["a note of this folder"]
     assert reasons(report) == dict.fromkeys(("p.md", "more"), "a link that leads out of the folder")
@@ -64,7 +64,7 @@ def test_links_that_leave_a_folder_of_conversations_are_skipped_and_reported(
     (inside / "own.json").write_text(json.dumps(TALK))
     (inside / "p.json").symlink_to(outside / "secret.json")
 
-    report = memory.import_(inside)
+    report = memory.transfer.import_(inside)
 
     assert (report.added, report.sessions) == (2, 1)
     assert reasons(report) == {"p.json": "a link that leads out of the folder"}
@@ -76,7 +76,7 @@ def test_conversations_beside_notes_are_imported_too(memory: Memorist, inside: P
     (inside / "talk.jsonl").write_text("\n".join(map(json.dumps, TALK)))
     (inside / "package.json").write_text("{}")
 
-    report = memory.import_(inside)
+    report = memory.transfer.import_(inside)
 
     assert sorted(texts(memory.list())) == ["a note", "noted", "the port is 8080"]
     assert (report.format, report.added, report.sessions) == ("markdown, jsonl", 3, 1)
@@ -87,7 +87,7 @@ def test_other_files_beside_notes_are_passed_over(memory: Memorist, inside: Path
     (inside / "own.md").write_text("a note")
     (inside / "package.json").write_text("{}")
 
-    report = memory.import_(inside)
+    report = memory.transfer.import_(inside)
 
     assert (report.format, report.added, report.skipped) == ("markdown", 1, ())
 
@@ -97,7 +97,7 @@ def test_hidden_notes_do_not_hide_conversations(memory: Memorist, inside: Path) 
     (inside / ".git" / "description.md").write_text("no note")
     (inside / "talk.json").write_text(json.dumps(TALK))
 
-    assert memory.import_(inside).added == 2
+    assert memory.transfer.import_(inside).added == 2
 
 
 @posix
@@ -107,7 +107,7 @@ def test_pipes_and_devices_in_a_folder_are_never_opened(memory: Memorist, inside
     os.mkfifo(inside / f"pipe.{suffix}")
     (inside / f"zero.{suffix}").symlink_to("/dev/zero")
 
-    report = memory.import_(inside)
+    report = memory.transfer.import_(inside)
 
     assert report.added
     assert set(reasons(report)) == {f"pipe.{suffix}", f"zero.{suffix}"}
@@ -120,7 +120,7 @@ def test_a_pipe_or_device_that_is_named_is_refused(memory: Memorist, inside: Pat
 
     for path in (inside / name, "/dev/zero"):
         with pytest.raises(InvalidInput, match="it is a pipe or device, not a file"):
-            memory.import_(path)
+            memory.transfer.import_(path)
 
 
 def test_binary_and_large_notes_are_skipped_and_reported(memory: Memorist, inside: Path) -> None:
@@ -129,7 +129,7 @@ def test_binary_and_large_notes_are_skipped_and_reported(memory: Memorist, insid
     with (inside / "large.md").open("wb") as file:
         file.truncate(10_000_001)
 
-    report = memory.import_(inside)
+    report = memory.transfer.import_(inside)
 
     assert texts(memory.list()) == ["a note"]
     assert reasons(report) == {"binary.md": "it is binary", "large.md": "larger than 10 MB"}
@@ -139,7 +139,7 @@ def test_a_large_note_that_is_named_itself_is_reported_by_its_name(memory: Memor
     with (inside / "large.md").open("wb") as file:
         file.truncate(10_000_001)
 
-    assert memory.import_(inside / "large.md").skipped == (("large.md", "larger than 10 MB"),)
+    assert memory.transfer.import_(inside / "large.md").skipped == (("large.md", "larger than 10 MB"),)
 
 
 def test_ignored_notes_stay_out_as_in_an_index(memory: Memorist, inside: Path) -> None:
@@ -148,7 +148,7 @@ def test_ignored_notes_stay_out_as_in_an_index(memory: Memorist, inside: Path) -
     (inside / "drafts" / "note.md").write_text("a draft")
     (inside / "OWN.MD").write_text("a note")
 
-    memory.import_(inside)
+    memory.transfer.import_(inside)
 
     assert texts(memory.list()) == ["a note"]
 
@@ -165,9 +165,9 @@ def test_a_file_that_unpacks_to_far_more_than_its_size_is_refused(memory: Memori
     (inside / "bomb.jsonl.gz").write_bytes(bomb(32 << 20))
 
     with pytest.raises(InvalidInput, match=r"bomb\.jsonl\.gz unpacks to more than 200 times its size"):
-        memory.import_(inside / "bomb.jsonl.gz")
+        memory.transfer.import_(inside / "bomb.jsonl.gz")
     with pytest.raises(InvalidInput, match="standard input unpacks to more than 200 times its size"):
-        memory.import_(io.BytesIO(bomb(32 << 20)))
+        memory.transfer.import_(io.BytesIO(bomb(32 << 20)))
 
 
 def test_no_more_is_unpacked_than_the_limit(memory: Memorist, inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,12 +180,12 @@ def test_no_more_is_unpacked_than_the_limit(memory: Memorist, inside: Path, monk
             return b"x" * size
 
     with pytest.raises(InvalidInput, match="standard input has more than"):
-        memory.import_(Endless())
+        memory.transfer.import_(Endless())
     assert sum(read) < 4_000_000
 
     (inside / "long.jsonl.gz").write_bytes(gzip.compress(os.urandom(3_000_000)))
     with pytest.raises(InvalidInput, match="unpacks to more than"):
-        memory.import_(inside / "long.jsonl.gz")
+        memory.transfer.import_(inside / "long.jsonl.gz")
 
 
 def test_a_zip_that_unpacks_to_far_more_than_its_size_is_refused(memory: Memorist, inside: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_zip_that_unpacks_to_far_more_than_its_size_is_refused(memory: Memoris
         archive.writestr("conversations.json", "[" + " " * 32_000_000 + "]")
 
     with pytest.raises(InvalidInput, match=r"conversations\.json unpacks to more than 200 times its size"):
-        memory.import_(inside / "export.zip")
+        memory.transfer.import_(inside / "export.zip")
 
 
 def test_what_else_is_in_such_a_zip_is_imported(memory: Memorist, inside: Path) -> None:
@@ -201,7 +201,7 @@ def test_what_else_is_in_such_a_zip_is_imported(memory: Memorist, inside: Path) 
         archive.writestr("conversations-000.json", "[" + " " * 32_000_000 + "]")
         archive.writestr("conversations-001.json", json.dumps(TALK))
 
-    report = memory.import_(inside / "export.zip")
+    report = memory.transfer.import_(inside / "export.zip")
 
     assert report.added == 2
     assert "conversations-000.json unpacks to more than 200 times its size" in report.skipped[0][1]
@@ -212,7 +212,7 @@ def test_a_text_that_repeats_itself_is_no_bomb(memory: Memorist, inside: Path) -
         gzip.compress(json.dumps([TALK[0] | {"content": "again and " * 3000}] * 50).encode())
     )
 
-    assert memory.import_(inside / "talk.json.gz").added == 50
+    assert memory.transfer.import_(inside / "talk.json.gz").added == 50
 
 
 def share_pages(file: Path, table: str, levels: int = 10, children: int = 70) -> None:
@@ -258,7 +258,7 @@ def test_a_database_of_rows_without_end_is_refused(memory: Memorist, inside: Pat
     share_pages(file, table)
 
     with pytest.raises(InvalidInput, match=r"it is damaged \("):
-        memory.import_(file)
+        memory.transfer.import_(file)
 
 
 def test_a_table_with_computed_columns_is_not_read(memory: Memorist, inside: Path) -> None:
@@ -267,4 +267,4 @@ def test_a_table_with_computed_columns_is_not_read(memory: Memorist, inside: Pat
         database.execute("create table cursorDiskKV(key, value, x not null as (hex(zeroblob(400000000))))")
 
     with pytest.raises(InvalidInput, match="holds no conversation"):
-        memory.import_(file)
+        memory.transfer.import_(file)

@@ -76,7 +76,7 @@ def memory() -> Iterator[memorist.Memorist]:
 
 
 def test_an_observation_becomes_a_memory_with_its_facts(memory: memorist.Memorist, tmp_path: Path) -> None:
-    report = memory.import_(write_claude_mem(tmp_path / "claude-mem.db"))
+    report = memory.transfer.import_(write_claude_mem(tmp_path / "claude-mem.db"))
 
     (found,) = memory.list(tags=["decision"])
     assert (report.format, report.added, report.skipped) == ("claude-mem", 2, ())
@@ -89,7 +89,7 @@ def test_an_observation_becomes_a_memory_with_its_facts(memory: memorist.Memoris
 
 
 def test_a_summary_becomes_a_memory_of_the_parts_it_has(memory: memorist.Memorist, tmp_path: Path) -> None:
-    memory.import_(write_claude_mem(tmp_path / "claude-mem.db"))
+    memory.transfer.import_(write_claude_mem(tmp_path / "claude-mem.db"))
 
     (found,) = memory.list(tags=["summary"])
     assert found.content == "Request: Speed up the cart\n\nLearned: Redis is fast"
@@ -97,7 +97,7 @@ def test_a_summary_becomes_a_memory_of_the_parts_it_has(memory: memorist.Memoris
 
 
 def test_memories_of_mcp_memory_service_keep_tags_metadata_and_time(memory: memorist.Memorist, tmp_path: Path) -> None:
-    report = memory.import_(write_mcp_memory(tmp_path / "sqlite_vec.db"))
+    report = memory.transfer.import_(write_mcp_memory(tmp_path / "sqlite_vec.db"))
 
     (found,) = memory.list()
     assert (report.format, report.added) == ("mcp-memory-service", 1)
@@ -119,7 +119,7 @@ def test_the_same_text_in_two_stores_of_mcp_memory_service_is_two_memories(
                 (f"in-{store}", store),
             )
 
-    report = memory.import_(tmp_path / "a.db")
+    report = memory.transfer.import_(tmp_path / "a.db")
 
     assert (report.added, report.known) == (2, 0)
     assert {(one.tags, one.metadata.get("store")) for one in memory.list()} == {
@@ -131,27 +131,27 @@ def test_the_same_text_in_two_stores_of_mcp_memory_service_is_two_memories(
 @pytest.mark.parametrize("write", [write_claude_mem, write_mcp_memory])
 def test_importing_again_adds_nothing(memory: memorist.Memorist, tmp_path: Path, write: Any) -> None:
     file = write(tmp_path / "a.db")
-    first = memory.import_(file, project="all")
+    first = memory.transfer.import_(file, project="all")
 
-    assert memory.import_(file, project="all").added == 0
+    assert memory.transfer.import_(file, project="all").added == 0
     assert len(memory.list(project="all")) == first.added
 
 
 def test_secrets_are_masked_unless_asked_otherwise(memory: memorist.Memorist, tmp_path: Path) -> None:
     file = write_claude_mem(tmp_path / "a.db", narrative="It is redis://ci:s3cr3tpw@cache/1")
 
-    assert memory.import_(file).redacted == {"url-password": 1}
+    assert memory.transfer.import_(file).redacted == {"url-password": 1}
     assert not any("s3cr3tpw" in one.content for one in memory.list())
 
 
 def test_a_secret_that_a_long_title_is_cut_in_is_masked(memory: memorist.Memorist, tmp_path: Path) -> None:
     title = "x" * 484 + " ghp_" + ("a1B2c3D4e5F6g7H8" * 3)[:36]
 
-    memory.import_(write_claude_mem(tmp_path / "a.db", title=title))
+    memory.transfer.import_(write_claude_mem(tmp_path / "a.db", title=title))
 
     assert not any("ghp_a1" in (one.title or "") for one in memory.list())
 
 
 def test_a_database_of_another_program_is_refused_by_name(memory: memorist.Memorist, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="is not a database of claude-mem"):
-        memory.import_(write_mcp_memory(tmp_path / "a.db"), format="claude-mem")
+        memory.transfer.import_(write_mcp_memory(tmp_path / "a.db"), format="claude-mem")

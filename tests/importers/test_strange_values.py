@@ -268,7 +268,7 @@ def test_memories_of_other_programs(tmp_path: Path, format: str, tables: Mapping
     valid.close()
 
     with memorist.open(":memory:", embedder="none") as memory:
-        assert memory.import_(tmp_path / "strange.db").format == format
+        assert memory.transfer.import_(tmp_path / "strange.db").format == format
 
 
 # Memories and other files

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from memorist import validation
 from memorist.errors import InvalidInput
-from memorist.importers import transcripts
+from memorist.importers import input_file, transcripts
 from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn, read_conversations
 from strange_values import places, strange, to_json, to_lines
 
@@ -487,7 +487,7 @@ def test_a_document_that_was_cut_off_says_where(write: Write) -> None:
 
 
 def test_a_document_beyond_the_limit_is_refused_but_not_lines(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcripts, "MAX_DOCUMENT_BYTES", 100)
+    monkeypatch.setattr(input_file, "MAX_DOCUMENT_BYTES", 100)
 
     with pytest.raises(InvalidInput, match="too much for one JSON document"):
         read_conversations(SAMPLES / "chatgpt.json")

@@ -58,7 +58,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]
         ids = []
         for number, attack in enumerate(ATTACKS):
             name = attack[:300].strip()
-            session = memory.start_session(name, summary=attack[:2000])
+            session = memory.sessions.start(name, summary=attack[:2000])
             added = memory.add(
                 attack, project=name, kind=name, tags=[name], source=name, title=name, summary=attack[:2000],
                 facts=[attack[:2000]], metadata={name: attack[:2000]}, session=session.id, created_at=1e9 + number,

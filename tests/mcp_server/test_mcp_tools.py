@@ -94,7 +94,7 @@ class TestSearch:
         page.parent.mkdir()
         page.write_text("# Retries\n\nRetries are capped at five.\n")
         with memorist.open(path, embedder="none") as memory:
-            memory.index(page.parent)
+            memory.documents.index(page.parent)
         with serving(path) as agent:
             (hit,) = agent.call("memory_search", query="retries capped", include_documents=True)["results"]
 
@@ -159,7 +159,7 @@ class TestTimeline:
 
     def test_the_sessions_it_touches_are_told(self, path: Path) -> None:
         with memorist.open(path, embedder="none") as memory:
-            session = memory.start_session("api", summary="the outage")
+            session = memory.sessions.start("api", summary="the outage")
             memory.add("it began", session=session.id)
         with serving(path) as agent:
             answer = agent.call("memory_timeline", start="today")
@@ -208,6 +208,15 @@ class TestAdd:
             found = agent.call("memory_get", ids=ids_)["memories"]
 
         assert [memory["project"] for memory in found] == ["api", "shop"]
+
+    def test_the_project_of_its_session_counts_more_than_the_one_that_is_set(self, path: Path) -> None:
+        with memorist.open(path, embedder="none") as memory:
+            session, without = memory.sessions.start("shop").id, memory.sessions.start().id
+        with serving(path, project="api") as agent:
+            ids_ = [agent.add("one", session=session), agent.add("two", session=without)]
+            found = agent.call("memory_get", ids=ids_)["memories"]
+
+        assert [memory["project"] for memory in found] == ["shop", "api"]
 
     def test_a_secret_is_replaced_and_the_answer_says_so(self, path: Path) -> None:
         secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"

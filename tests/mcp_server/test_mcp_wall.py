@@ -41,17 +41,17 @@ def our_id(number: int) -> str:
 
 
 def fill_ours(memory: Memorist, folder: Path) -> None:
-    session = memory.start_session(OURS, id="session-ours-1", summary="how we ship")
+    session = memory.sessions.start(OURS, id="session-ours-1", summary="how we ship")
     for number in range(30):
         fruit = _FRUIT[number % len(_FRUIT)]
         memory.add(
             f"the {fruit} harvest number {number} is kept in barn {number % 7}; release {'daily ' * (number % 5)}done",
-            id=our_id(number), project=OURS, created_at=f"2026-01-{number + 1:02}T10:00:00Z", near="off",
+            id=our_id(number), project=OURS, created_at=f"2026-01-{number + 1:02}T10:00:00Z", on_near_duplicate="off",
             kind=("decision", "howto", None)[number % 3], tags=[fruit, "harvest"], source=f"diary/{number % 4}",
             title=f"about {fruit}", session=session.id if number % 2 else None,
             facts=[{"text": f"{fruit} grows in barn {number}", "kind": "place", "confidence": 0.9}],
         )  # fmt: skip
-    turn = {"project": OURS, "session": session.id, "kind": "turn", "near": "off"}
+    turn = {"project": OURS, "session": session.id, "kind": "turn", "on_near_duplicate": "off"}
     for number, said in enumerate(["How do we ship the cherry?", "It is make ship.", "And who may do that?"]):
         memory.add(said, id=f"turn{number:03}-ours-said{number:03}", created_at=f"2026-02-0{number + 1}", **turn)
     memory.add("a long text about quince " + "and its jelly in a jar " * 400, id=our_id(40), project=OURS)
@@ -64,9 +64,9 @@ def fill_ours(memory: Memorist, folder: Path) -> None:
     memory.update(our_id(3), content="the bilberry harvest was moved to the cellar")
     memory.update(our_id(4), tags=["moved"])
     memory.pin(our_id(5))
-    memory.relate(our_id(6), our_id(7), "supports")
+    memory.links.add(our_id(6), our_id(7), "supports")
     memory.search("harvest in the barn", project=OURS, record="reinforce", record_session=session.id)
-    memory.feedback(our_id(8), True, query="where is the sloe?")
+    memory.searches.add_feedback(our_id(8), True, query="where is the sloe?")
     write_files(memory, folder / "ours-files", OURS, 3)
 
 
@@ -74,13 +74,13 @@ def fill_others(memory: Memorist, folder: Path) -> None:
     """Everything that could show through: more of the same words, closer matches, colliding ids, and links across."""
     for project in ("theirs", None, "ours-too"):
         name = project or "nobody"
-        session = memory.start_session(project, id=f"session-{name}-1", summary="apple cherry quince secrets")
-        memory.start_session(project, id=f"session-ours-1-{name}")
+        session = memory.sessions.start(project, id=f"session-{name}-1", summary="apple cherry quince secrets")
+        memory.sessions.start(project, id=f"session-ours-1-{name}")
         for number in range(60):
             fruit = _FRUIT[number % 4]
             memory.add(
                 f"the {fruit} harvest number {number} is kept in barn {number % 7} of {name} harvest {fruit} barn",
-                id=id_of(name, number), project=project, near="off",
+                id=id_of(name, number), project=project, on_near_duplicate="off",
                 created_at=f"2026-01-{number % 28 + 1:02}T11:00:00Z", kind="decision", session=session.id,
                 tags=[fruit, "harvest", "hidden"], facts=[{"text": f"{fruit} {name}", "kind": "place"}],
             )  # fmt: skip
@@ -93,10 +93,12 @@ def fill_others(memory: Memorist, folder: Path) -> None:
                 f"{'daily ' * (number % 5)}done",
                 id=id_of(name, number, "b"),
                 project=project,
-                near="off",
+                on_near_duplicate="off",
             )
         for number in range(95_000, 95_020):
-            memory.add(f"salary of the owner of {name} is {number} harvst mulbery", project=project, near="off")
+            memory.add(
+                f"salary of the owner of {name} is {number} harvst mulbery", project=project, on_near_duplicate="off"
+            )
         memory.add(f"a zebra lives at {name}, quinces and quincy quinine", project=project)
         memory.add("how do we ship the cherry? make ship " * 3, project=project, kind="turn", session=session.id)
         memory.add("a text about quince " + f"jelly in a jar of {name} " * 300, project=project)
@@ -105,7 +107,7 @@ def fill_others(memory: Memorist, folder: Path) -> None:
         memory.pin(first)
         memory.supersede(id_of(name, 1), our_id(12))  # ours replaced one of theirs
         memory.supersede(id_of(name, 2), id_of(name, 3))
-        memory.relate(our_id(6), first, "explains")
+        memory.links.add(our_id(6), first, "explains")
         memory.update(first, content=f"a changed apple harvest of {name}")
         memory.forget(id_of(name, 4))
         if project:
@@ -116,8 +118,8 @@ def fill_ours_later(memory: Memorist) -> None:
     """Memories with larger keys than those of the others."""
     for number in range(50, 60):
         memory.add(
-            f"later we kept the {_FRUIT[number % 10]} in barn {number}", id=our_id(number), project=OURS, near="off",
-            created_at=f"2026-03-{number - 49:02}T09:00:00Z",
+            f"later we kept the {_FRUIT[number % 10]} in barn {number}", id=our_id(number), project=OURS,
+            on_near_duplicate="off", created_at=f"2026-03-{number - 49:02}T09:00:00Z",
         )  # fmt: skip
 
 
@@ -126,7 +128,7 @@ def write_files(memory: Memorist, folder: Path, project: str, count: int) -> Non
     for number in range(count):
         text = f"# The {_FRUIT[number]} guide\n\nThe {_FRUIT[number]} harvest needs a barn. {'More jam. ' * 40}\n"
         (folder / f"guide{number}.md").write_text(text, "utf-8")
-    assert memory.index(folder, project=project).added == count
+    assert memory.documents.index(folder, project=project).added == count
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from candidates import make_candidate
 from memorist.profiles import PROFILES
 from memorist.search.fusion import Candidate, Ranked, rank_candidates
-from memorist.search.rerank import expand_by_feedback
+from memorist.search.rerank import pseudo_relevance_feedback
 
 NOW = 1_800_000_000.0
 QUESTION = np.array([1, 0, 0, 0], np.float32)
@@ -34,7 +34,7 @@ def found(length: int, vectors: dict[int, NDArray[np.float16]] = VECTORS) -> lis
 
 def asked_again(length: int, weight: float = 0.5) -> list[Candidate]:
     ranked = rank_candidates(found(length), PROFILES["balanced"], NOW)
-    return expand_by_feedback(ranked, QUESTION, weight)
+    return pseudo_relevance_feedback(ranked, QUESTION, weight)
 
 
 def test_what_is_like_the_best_answer_comes_before_what_is_only_as_near_to_the_question() -> None:
@@ -61,16 +61,16 @@ def test_without_a_weight_or_a_vector_nothing_changes() -> None:
     ranked = rank_candidates(found(LONG), PROFILES["balanced"], NOW)
     before = [entry.candidate for entry in ranked]
 
-    assert expand_by_feedback(ranked, QUESTION, 0.0) == before
+    assert pseudo_relevance_feedback(ranked, QUESTION, 0.0) == before
     plain = rank_candidates(found(LONG, {}), PROFILES["balanced"], NOW)
-    assert expand_by_feedback(plain, QUESTION, 0.5) == [entry.candidate for entry in plain]
-    assert expand_by_feedback([], QUESTION, 0.5) == []
+    assert pseudo_relevance_feedback(plain, QUESTION, 0.5) == [entry.candidate for entry in plain]
+    assert pseudo_relevance_feedback([], QUESTION, 0.5) == []
 
 
 def test_answers_that_are_worth_nothing_are_not_added() -> None:
     worthless = [Ranked(candidate, 0.0, {}, {}) for candidate in found(LONG)]
 
-    assert [candidate.feedback_gain for candidate in expand_by_feedback(worthless, QUESTION, 0.5)] == [
+    assert [candidate.feedback_gain for candidate in pseudo_relevance_feedback(worthless, QUESTION, 0.5)] == [
         0.0,
         0.0,
         0.0,

@@ -8,9 +8,9 @@ import pytest
 
 from candidates import make_candidate
 from memorist import Memorist
+from memorist.arguments import NO_FILTER, Filter
 from memorist.present.hits import build_page
 from memorist.profiles import PROFILES
-from memorist.records import NO_FILTER, Filter
 from memorist.records import Memory as StoredMemory
 from memorist.search.fusion import Ranked
 from memorist.search.signals import Evidence
@@ -81,11 +81,11 @@ def test_a_file_that_is_indexed_anew_before_it_is_read_is_found(
     file = tmp_path / "notes" / "ships.md"
     file.parent.mkdir()
     file.write_text("The fox ships code on Friday.\n")
-    memory.index(file.parent)
+    memory.documents.index(file.parent)
 
     def index_again() -> None:
         file.write_text("The fox ships code on Monday.\n")
-        memory.index(file.parent)
+        memory.documents.index(file.parent)
 
     before_the_page_is_read(index_again)
     found = memory.search("fox", mode="keyword", include_documents=True)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import memorist
 from memorist import Memorist
-from memorist.records import GRAMMARS, NO_FILTER, Term
+from memorist.arguments import NO_FILTER
+from memorist.records import GRAMMARS, Term
 from memorist.search.suggest import MAX_QUERY_CHARACTERS, MAX_UNKNOWN_WORDS, suggest_query
 from memorist.store.sqlite.dialect import SqliteConnection
 from memorist.store.sqlite.vocabulary import SqliteVocabulary

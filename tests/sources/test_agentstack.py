@@ -1,5 +1,7 @@
 """AgentStack's ADR-005: vectors first, words where they end; profile="semantic-first"."""
 
+import json
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,10 +10,12 @@ import pytest
 
 import memorist
 from conftest import FailingEmbedder
-from memorist import InvalidInput, Memorist, NotFound
+from memorist import ConfigError, InvalidInput, Memorist, NotFound, config
 from memorist.embed import create_embedder
 from memorist.records import Results
 from placed import PlacedEmbedder, contents
+from processes import run_search
+from web_server import TOKEN, web_server
 
 
 @pytest.fixture
@@ -117,6 +121,33 @@ class TestUseVector:
         assert contents(placed.search("fern", **{name: True})) == ["@0.9 moss", "@0.1 fern"]
         assert contents(placed.search('"fern"', intent="auto", **{name: True})) == ["@0.9 moss", "@0.1 fern"]
         assert contents(placed.search("fern", **{name: None})) == ["@0.9 moss", "@0.1 fern"]
+
+    def test_it_is_understood_over_http(self, path: Path) -> None:
+        with (
+            memorist.open(path, embedder="none") as memory,
+            web_server(path, embedder="none") as server,
+            memorist.connect(server.url, token=TOKEN) as remote,
+        ):
+            memory.add("one fern")
+            body = {"query": "fern", "options": {"use_vector": False}}
+            request = urllib.request.Request(
+                f"{server.api}/search",
+                json.dumps(body).encode(),
+                {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"},
+            )
+            with urllib.request.urlopen(request) as response:
+                answer = json.load(response)
+
+            assert (answer["mode"], answer["degraded"], len(answer["hits"])) == ("keyword", None, 1)
+            assert remote.search("fern", use_vector=False).mode == "keyword"
+            assert remote.search("fern").mode == "hybrid"
+
+    def test_it_is_a_flag_of_the_command(self, path: Path) -> None:
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("one fern")
+
+        assert run_search(path, "fern", "--no-vector")["mode"] == "keyword"
+        assert run_search(path, "fern", "--use-vector")["mode"] == "hybrid"
 
     @pytest.mark.parametrize(
         "options",
@@ -246,6 +277,37 @@ class TestGracefulDegradation:
         assert contents(results) == ["@0.9 an old fern"]
         assert results.degraded is not None
         assert "reembed" in results.degraded
+
+
+class TestConfiguration:
+    ORIGINAL = """{
+      "memory": {
+        "vectorSearch": {
+          "enabled": true,
+          "provider": "openai",  // or "ollama"
+          "model": "text-embedding-3-small"
+        }
+      }
+    }"""
+
+    @pytest.mark.parametrize("name", ["config.json", "config.toml"])
+    def test_its_json_is_refused_with_what_to_write_instead(self, tmp_path: Path, name: str) -> None:
+        file = tmp_path / name
+        file.write_text(self.ORIGINAL)
+
+        with pytest.raises(ConfigError) as refused:
+            config.load({"MEMORIST_CONFIG": str(file)}, tmp_path, {})
+
+        assert "is JSON, and settings are TOML" in str(refused.value)
+        assert "[memory.vectorSearch]" in str(refused.value)
+
+    def test_its_section_in_toml_is_understood(self, tmp_path: Path) -> None:
+        file = tmp_path / "config.toml"
+        file.write_text('[memory.vectorSearch]\nprovider = "openai"\nmodel = "text-embedding-3-small"\n')
+
+        loaded = config.load({"MEMORIST_CONFIG": str(file)}, tmp_path, {})
+
+        assert loaded.settings.embedder == "openai:text-embedding-3-small"
 
 
 class TestProviders:

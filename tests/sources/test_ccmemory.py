@@ -299,6 +299,30 @@ class TestComputeScore:
         assert found[("semantic",)].highlights == ()
 
 
+class TestSupersededStatus:
+    @pytest.fixture
+    def pair(self, memory: Memorist) -> tuple[str, str]:
+        """Return an old memory and the new one that supersedes it."""
+        old, new = memory.add("Old API endpoint is /v1").id, memory.add("New API endpoint is /v2").id
+        memory.supersede(old, new)
+        return old, new
+
+    def test_a_hit_says_that_it_is_superseded(self, memory: Memorist, pair: tuple[str, str]) -> None:
+        old, new = pair
+
+        hits = memory.search("API endpoint", profile="salience", include_superseded=True)
+
+        assert {hit.memory.id: hit.is_superseded for hit in hits} == {old: True, new: False}
+
+    def test_supersession_counts_among_the_related_memories(self, memory: Memorist, pair: tuple[str, str]) -> None:
+        """Both ends count a relationship: `WHERE source_memory_id = ? OR target_memory_id = ?`."""
+        old, new = pair
+
+        hits = memory.search("API endpoint", profile="salience", include_superseded=True)
+
+        assert {hit.memory.id: hit.related_count for hit in hits} == {old: 1, new: 1}
+
+
 def test_a_search_logs_its_question_cut_short_its_hits_and_its_time(
     memory: Memorist, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,22 +1,28 @@
 """Cortex's PRD-004: its test strategy, name by name, with profile="confidence" (grammar fts5, alpha-RRF)."""
 
+import json
 import math
+import shutil
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
 import apsw
+import numpy as np
 import pytest
 
 import memorist
 from living import micros, rows
-from memorist import EmbedderUnavailable, Memorist, StoreError
+from memorist import ConfigError, EmbedderUnavailable, Memorist, StoreError, config
+from memorist.embed import create_embedder
 from memorist.embed.local import LocalEmbedder
+from memorist.embed.wordpiece import BUNDLED_FOLDER
 from memorist.records import Results
 from placed import contents
+from processes import run_search
 
 PROCESS = "The deployment process has three manual steps"
 STAGING = "Every merge starts a deployment to staging"
@@ -119,6 +125,11 @@ class TestSearchBM25:
         memory.add("我们用 make ship 部署到生产环境")
 
         assert self.found(memory, "生产环境") == {"我们用 make ship 部署到生产环境"}
+
+    def test_stemming_can_be_switched_off(self, memory: Memorist) -> None:
+        assert contents(self.search(memory, "deployments", stemmed=False)) == [FRIDAY]
+        assert self.found(memory, "deployments") == {PROCESS, STAGING, FRIDAY}
+        assert set(memory.facets("deployments", ["sector"])["sector"].values()) == {3}
 
     def test_match_type_is_bm25(self, memory: Memorist) -> None:
         assert self.search(memory, "staging")[0].match == ("bm25",)
@@ -296,12 +307,46 @@ class TestRecencyBoost:
 
         assert hit.score == pytest.approx(1.0)
 
+    def test_its_weight_and_k_are_flags_of_the_command(self, path: Path) -> None:
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("badger")
+        rows(path, "update memories set recorded_at = ?", micros(days_ago(9)))
+        flags = ("--profile", "confidence", "--explain")
+
+        (hit,) = run_search(path, "badger", *flags, "--k", "9", "--recency", "0.5")["results"]
+        (unboosted,) = run_search(path, "badger", *flags, "--recency", "none")["results"]
+
+        assert hit["raw"]["rrf"] == pytest.approx(1 / 10)
+        assert hit["score"] == pytest.approx((1 + 0.5 / 10) / 1.5, abs=1e-5)
+        assert unboosted["score"] == pytest.approx(1.0)
+
     def test_of_two_equals_the_one_imported_today_is_first(self, placed: Memorist, path: Path) -> None:
         placed.add("@same otter")
         rows(path, "update memories set recorded_at = ?", micros(days_ago(300)))
         placed.add("@across badger", created_at=days_ago(900))
 
         assert contents(placed.search("badger")) == ["@across badger", "@same otter"]
+
+
+class TestConfidenceDecay:
+    def test_a_fact_can_be_added_with_the_time_of_its_last_reinforcement(self, memory: Memorist) -> None:
+        """effective = confidence * exp(-decay_rate * days since the reinforcement), of facts that exist already."""
+        old = {"text": "the door is red", "confidence": 0.8, "decay_rate": 0.01, "reinforced_at": days_ago(100)}
+        added = memory.add("badger", facts=[old])
+        later = memory.facts.add(added.id, "the roof is green", decay_rate=0.1, reinforced_at=days_ago(10))
+
+        first, second = memory.get(added.id).facts
+
+        assert first.effective == pytest.approx(0.8 * math.exp(-1), abs=1e-3)
+        assert [second.effective, later.effective] == pytest.approx([math.exp(-1)] * 2, abs=1e-3)
+
+    def test_a_fact_that_is_known_is_reinforced_at_the_time_given(self, memory: Memorist) -> None:
+        added = memory.add("badger", facts=["the door is red"])
+
+        memory.facts.add(added.id, "the door is red", confidence=0.5, decay_rate=0.1, reinforced_at=days_ago(10))
+
+        (fact,) = memory.get(added.id).facts
+        assert fact.effective == pytest.approx(0.5 * math.exp(-1), abs=1e-3)
 
 
 class TestRRF:
@@ -385,6 +430,110 @@ class TestCosineSimilarity:
         assert set(contents(results)) == {"@same badger", "a second badger"}
         assert results.degraded is not None
         assert "another name" in results.degraded
+
+
+class TestONNXEmbedder:
+    """NewONNXEmbedder(modelPath): a model of one's own by its path, mean pooling, L2 normalisation."""
+
+    # Two dimensions, one vector for each token of ./vocab.txt: badger (4, 0), otter and ##s (0, 4), wood (3, 3), and
+    # (0, 0) for the others; inputs and outputs are named as in the export of all-MiniLM-L6-v2.
+    TINY = Path(__file__).parents[1] / "data" / "onnx"
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        return Path(shutil.copytree(self.TINY, tmp_path / "tiny"))
+
+    def test_a_model_is_loaded_by_its_folder(self, path: Path, folder: Path) -> None:
+        with memorist.open(path, embedder=f"onnx:{folder}") as memory:
+            memory.add_many(["a badger", "an otter", "badgers in the wood"])
+            results = memory.search("badger", mode="semantic", min_similarity=-1)
+
+        assert contents(results) == ["a badger", "badgers in the wood", "an otter"]
+        # badger, ##s and wood: (4 + 0 + 3, 0 + 4 + 3), of length 1
+        assert [hit.similarity for hit in results] == pytest.approx([1.0, math.sqrt(0.5), 0.0], abs=1e-3)
+
+    def test_the_path_of_the_file_and_the_layout_of_sentence_transformers_are_understood(
+        self, folder: Path, tmp_path: Path
+    ) -> None:
+        plain = create_embedder(f"onnx:{folder / 'model.onnx'}")
+        folder = Path(shutil.copytree(folder, tmp_path / "nested" / "tiny"))
+        (folder / "onnx").mkdir()
+        (folder / "model.onnx").rename(folder / "onnx" / "model.onnx")
+        vocabulary = {piece: number for number, piece in enumerate((folder / "vocab.txt").read_text().split())}
+        tokenizer = {"model": {"type": "WordPiece", "vocab": vocabulary}, "normalizer": {"lowercase": True}}
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+        (folder / "vocab.txt").unlink()
+        nested = create_embedder(f"onnx:{folder}")
+
+        assert plain
+        assert nested
+        assert plain.model_id == nested.model_id
+        assert plain.dimensions == nested.dimensions == 2
+        assert np.array_equal(np.asarray(plain.embed(["badger"])), np.asarray(nested.embed(["Badger"])))
+
+    def test_a_folder_in_a_config_file_is_found_from_the_folder_of_that_file(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file = folder.parent / "config.toml"
+        file.write_text('embedder = "onnx:tiny"')
+        monkeypatch.chdir("/")
+
+        assert config.load({"MEMORIST_CONFIG": str(file)}, Path("/"), {}).settings.embedder == f"onnx:{folder}"
+
+    def test_its_id_names_the_content_of_the_folder(self, folder: Path) -> None:
+        before = create_embedder(f"onnx:{folder}")
+        assert before
+        assert before.model_id.startswith("onnx:tiny@")
+        with (folder / "vocab.txt").open("a") as vocabulary:
+            vocabulary.write("stork\n")
+        after = create_embedder(f"onnx:{folder}")
+
+        assert after
+        assert after.model_id != before.model_id
+
+    def test_a_model_that_pools_by_itself_is_taken_at_its_word(self, bundled_model: LocalEmbedder) -> None:
+        own = create_embedder(f"onnx:{BUNDLED_FOLDER}")
+
+        assert own
+        assert own.dimensions == 384
+        assert np.allclose(np.asarray(own.embed([PROCESS])), bundled_model.embed([PROCESS]), atol=1e-6)
+        assert own.model_id != bundled_model.model_id
+
+    @pytest.mark.parametrize(
+        ("change", "says"),
+        [
+            (lambda folder: shutil.rmtree(folder), "there is no folder"),
+            (lambda folder: (folder / "model.onnx").unlink(), "export the model to ONNX"),
+            (lambda folder: (folder / "vocab.txt").unlink(), "neither vocab.txt nor tokenizer.json"),
+            (lambda folder: (folder / "vocab.txt").write_text("badger\n"), "not WordPiece"),
+            (
+                lambda folder: (folder / "tokenizer.json").write_text('{"model": {"type": "BPE"}}'),
+                "is BPE, and only WordPiece",
+            ),
+            (
+                lambda folder: (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}'),
+                "keeps upper case",
+            ),
+        ],
+    )
+    def test_a_folder_that_cannot_be_used_is_refused_with_the_reason(
+        self, path: Path, folder: Path, change: Callable[[Path], object], says: str
+    ) -> None:
+        change(folder)
+
+        with pytest.raises(ConfigError, match=says):
+            memorist.open(path, embedder=f"onnx:{folder}")
+
+    def test_a_damaged_model_leaves_keyword_search_and_says_so(self, path: Path, folder: Path) -> None:
+        (folder / "model.onnx").write_bytes(b"no model")
+
+        with memorist.open(path, embedder=f"onnx:{folder}") as memory:
+            memory.add("a badger")
+            results = memory.search("badger")
+
+        assert contents(results) == ["a badger"]
+        assert results.degraded
+        assert "cannot load the model in" in results.degraded
 
 
 class TestIntegration:

@@ -30,19 +30,19 @@ def beside(path: Path, memory: Memorist) -> Iterator[apsw.Connection]:
 
 class TestSynchronizationTriggers:
     def test_an_insert_reaches_the_index(self, memory: Memorist) -> None:
-        memory.add("The lighthouse keeper writes everything down")
+        memory.add("The lighthouse token_auth writes everything down")
 
         assert len(memory.search("lighthouse", profile="rank")) == 1
 
     def test_an_update_of_the_main_table_reaches_the_index(self, memory: Memorist, beside: apsw.Connection) -> None:
-        memory.add("The lighthouse keeper writes everything down")
-        beside.execute("update memories set content = 'The windmill keeper writes everything down'")
+        memory.add("The lighthouse token_auth writes everything down")
+        beside.execute("update memories set content = 'The windmill token_auth writes everything down'")
 
-        assert contents(memory.search("windmill", profile="rank")) == ["The windmill keeper writes everything down"]
+        assert contents(memory.search("windmill", profile="rank")) == ["The windmill token_auth writes everything down"]
         assert contents(memory.search("lighthouse", profile="rank")) == []
 
     def test_a_delete_from_the_main_table_reaches_the_index(self, memory: Memorist, beside: apsw.Connection) -> None:
-        memory.add("The lighthouse keeper writes everything down")
+        memory.add("The lighthouse token_auth writes everything down")
         beside.execute("delete from memories")
 
         assert contents(memory.search("lighthouse", profile="rank")) == []
@@ -83,6 +83,65 @@ class TestSynchronizationTriggers:
         assert list(beside.execute("select id from observations_fts where content match 'animal'")) == [(far.id,)]
         scores = "select bm25(observations_fts), rank from observations_fts where observations_fts match 'walrus'"
         assert all(score == rank < 0 for score, rank in beside.execute(scores))
+
+
+class TestPlainSQL:
+    INSERT = """
+        insert into memories(
+            id, namespace, content, content_hash, sector, tier, salience, created_at, updated_at, reinforced_at,
+            recorded_at)
+        values (?, 'default', ?, x'', 'semantic', 'project', 0.5, 0, 0, 0, 0)
+    """
+
+    def test_the_main_table_can_be_joined_with_the_index_by_its_name(
+        self, memory: Memorist, beside: apsw.Connection
+    ) -> None:
+        walrus = memory.add("a walrus", kind="animal")
+        memory.add("a seal", kind="animal")
+        memory.forget(memory.add("a forgotten walrus").id)
+        query = """
+            select o.id, o.content, o.kind, snippet(observations_fts, 0, '<', '>', '...', 8)
+            from observations_fts join observations o on {}
+            where observations_fts match 'walrus' order by rank
+        """
+
+        expected = [(walrus.id, "a walrus", "animal", "a <walrus>")]
+        assert list(beside.execute(query.format("o.id = observations_fts.id"))) == expected
+        assert list(beside.execute(query.format("o.rowid = observations_fts.rowid"))) == expected
+        some = "select content from observations where id in (?)"
+        assert list(beside.execute(some, (walrus.id,))) == [("a walrus",)]
+
+    def test_the_snippet_of_the_first_column_is_that_of_the_content(
+        self, memory: Memorist, beside: apsw.Connection
+    ) -> None:
+        memory.add("many words before the walrus comes", title="Animals", tags=["sea"])
+        sql = (
+            "select snippet(observations_fts, 0, '<mark>', '</mark>', '...', 3) from observations_fts where {} match ?"
+        )
+
+        for column in ("observations_fts", "content"):
+            assert beside.execute(sql.format(column), ("walrus",)).get == "...the <mark>walrus</mark> comes"
+
+    def test_rows_that_another_program_writes_are_no_damage_and_damage_is_still_found(
+        self, memory: Memorist, beside: apsw.Connection
+    ) -> None:
+        memory.add("a walrus")
+        kept = memory.add("a seal")
+        for id, content in (("one", "written elsewhere"), ("two", "and another"), ("three", "a walrus")):
+            beside.execute(self.INSERT, (id, content))
+        beside.execute("update memories set content = 'a seal, changed elsewhere' where id = ?", (kept.id,))
+
+        before = memory.check()
+        assert before.ok, before.problems
+        assert [note for note in before.skipped if "4" in note and "no hash yet" in note]
+        memory.update("one", content="written elsewhere, changed here")
+        assert [note for note in memory.check().skipped if "3" in note]
+        assert memory.check(repair=True).skipped == memory.check().skipped == ()
+        assert memory.add("and another").id == "two"  # known by its text now
+
+        beside.execute("update memories set content = 'rotten', content_hash = randomblob(32) where id = 'two'")
+        (problem,) = memory.check().problems
+        assert "two" in problem
 
 
 class TestGhostRows:
@@ -133,6 +192,16 @@ class TestReciprocalRankFusion:
         assert hit.memory.content == "@2 a walrus and more of the kind"
         assert hit.match == ("keyword", "vector")
         assert hit.raw["rrf"] == pytest.approx(1 / 62 + 1 / 62)
+
+    @pytest.mark.parametrize("profile", ["rank", "notes"])
+    def test_match_names_each_leg_that_has_a_share_of_the_score(self, placed: Memorist, profile: str) -> None:
+        placed.add("@0 nothing of the kind")
+        placed.add("@16 a walrus that lies across")  # 1.6 rad: its cosine is below 0
+
+        hit = next(hit for hit in placed.search("walrus", profile=profile) if "walrus" in hit.memory.content)
+
+        assert (hit.similarity or 0) < 0
+        assert hit.match == tuple(leg for leg in ("keyword", "vector") if hit.trace[leg])
 
     def test_k_can_be_changed(self, placed: Memorist) -> None:
         placed.add("@1 walrus")

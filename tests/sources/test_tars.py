@@ -11,6 +11,7 @@ import pytest
 import memorist
 from conftest import FailingEmbedder
 from memorist import Memorist
+from memorist.mcp_server.calls import ToolContext, memory_search
 from placed import PlacedEmbedder, contents
 
 ROSES = "Roses are pruned in February"
@@ -197,6 +198,15 @@ class TestSearch:
             memory.search("heron")
 
         assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+class TestMemorySearchTool:
+    def test_five_results_by_default(self, memory: Memorist) -> None:
+        memory.add_many(f"heron number {n}" for n in range(20))
+        context = ToolContext(memory, limit=6000, is_ready=True)
+
+        assert len(memory_search(context, "heron")["results"]) == 5
+        assert len(memory_search(context, "heron", limit=7)["results"]) == 7
 
 
 class TestFtsSync:

@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 import memorist
-from memorist import InvalidInput, Memorist
+from memorist import InvalidInput, Memorist, NotFound
 from memorist.documents import DocumentHit
 from memorist.embed.local import LocalEmbedder
 from memorist.present.render import results_json
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def notes(path: Path, folder: Path, bundled_model: LocalEmbedder) -> Iterator[Memorist]:
     with memorist.open(path, embedder=bundled_model, profile="notes") as memory:
-        memory.index(folder)
+        memory.documents.index(folder)
         yield memory
 
 
@@ -55,55 +55,55 @@ def placed(path: Path, tmp_path: Path) -> Iterator[Memorist]:
     """Five files whose distance from any question is written in them."""
     written = write(tmp_path / "placed", {f"{n}.txt": f"@{n} heron" if n == 2 else f"@{n} stork" for n in (7, 2, 9, 4)})
     with memorist.open(path, embedder=PlacedEmbedder(steps=True), profile="notes") as memory:
-        memory.index(written)
+        memory.documents.index(written)
         yield memory
 
 
 class TestSanitizeFtsQuery:
     @pytest.mark.parametrize("query", ['roses"', "(roses", "roses:", "-roses", "{roses}", "roses^", "roses\x00"])
     def test_special_characters_are_no_syntax(self, notes: Memorist, query: str) -> None:
-        assert names(notes.search_documents(query, mode="fts")) == ["garden.md"]
+        assert names(notes.documents.search(query, mode="fts")) == ["garden.md"]
 
     @pytest.mark.parametrize("query", ["", " ", '""', "( )", "*", "\x00"])
     def test_empty_input_finds_nothing(self, notes: Memorist, query: str) -> None:
-        assert list(notes.search_documents(query)) == []
+        assert list(notes.documents.search(query)) == []
 
 
 class TestReciprocalRankFusion:
     def test_overlapping_lists_are_merged(self, placed: Memorist) -> None:
-        first, second, *_ = placed.search_documents("heron")
+        first, second, *_ = placed.documents.search("heron")
 
         assert (first.memory.content, second.memory.content) == ("@2 heron", "@4 stork")
         assert first.raw["rrf"] == pytest.approx(2 / 61)
         assert second.raw["rrf"] == pytest.approx(1 / 62)
 
     def test_scores_are_from_zero_to_one_of_the_greatest_there_can_be(self, placed: Memorist) -> None:
-        scores = [hit.score for hit in placed.search_documents("heron")]
+        scores = [hit.score for hit in placed.documents.search("heron")]
 
         assert scores == pytest.approx([1.0, *((1 / place) / (2 / 61) for place in (62, 63, 64))])
 
     @pytest.mark.parametrize("mode", ["vec", "fts"])
     def test_a_single_list_is_normalised_too(self, placed: Memorist, mode: str) -> None:
-        assert placed.search_documents("heron", mode=mode)[0].score == pytest.approx(1.0)
+        assert placed.documents.search("heron", mode=mode)[0].score == pytest.approx(1.0)
 
 
 class TestSearchVec:
     def test_chunks_come_in_the_order_of_distance(self, placed: Memorist) -> None:
-        found = placed.search_documents("anything", mode="vec")
+        found = placed.documents.search("anything", mode="vec")
 
         assert names(found) == ["2.txt", "4.txt", "7.txt", "9.txt"]
 
 
 class TestSearchFts:
     def test_chunks_with_the_keywords_are_found(self, notes: Memorist) -> None:
-        assert names(notes.search_documents("pruned roses", mode="fts")) == ["garden.md"]
-        assert names(notes.search_documents("roses coffee", mode="fts")) == []  # all words, as tars has it
+        assert names(notes.documents.search("pruned roses", mode="fts")) == ["garden.md"]
+        assert names(notes.documents.search("roses coffee", mode="fts")) == []  # all words, as tars has it
 
 
 class TestSearch:
     def test_hybrid_from_end_to_end(self, notes: Memorist, folder: Path) -> None:
-        by_words = notes.search_documents("compost heap")[0]
-        by_meaning = notes.search_documents("where do kitchen scraps go?")[0]
+        by_words = notes.documents.search("compost heap")[0]
+        by_meaning = notes.documents.search("where do kitchen scraps go?")[0]
 
         for hit in (by_words, by_meaning):
             assert isinstance(hit, DocumentHit)
@@ -117,25 +117,25 @@ class TestSearch:
 
     @pytest.mark.parametrize(("alias", "mode"), [("vec", "semantic"), ("fts", "keyword")])
     def test_one_source_alone(self, placed: Memorist, alias: str, mode: str) -> None:
-        found = placed.search_documents("heron", mode=alias)
+        found = placed.documents.search("heron", mode=alias)
 
         assert found.mode == mode
         assert len(found) == (4 if mode == "semantic" else 1)
 
     def test_low_scores_are_left_out_and_counted(self, placed: Memorist) -> None:
-        found = placed.search_documents("heron", min_score=0.6)
+        found = placed.documents.search("heron", min_score=0.6)
 
         assert names(found) == ["2.txt"]
         assert found.hidden == {"min_score": 3}
 
     def test_results_are_frozen(self, notes: Memorist) -> None:
-        hit = notes.search_documents("compost")[0]
+        hit = notes.documents.search("compost")[0]
 
         with pytest.raises(dataclasses.FrozenInstanceError):
             hit.start_line = 7  # type: ignore[attr-defined]
 
     def test_each_has_what_tars_asks_for(self, notes: Memorist) -> None:
-        hit = notes.search_documents("push the tag")[0]
+        hit = notes.documents.search("push the tag")[0]
 
         assert isinstance(hit, DocumentHit)
         assert Path(hit.path).name == "deploy.md"
@@ -150,17 +150,17 @@ class TestNothingThere:
     def test_a_missing_database_finds_nothing_and_stays_missing(self, tmp_path: Path) -> None:
         missing = tmp_path / "no" / "such" / "memory.db"
         with memorist.open(missing, read_only=True, embedder="none") as memory:
-            assert list(memory.search_documents("roses")) == []
-            assert memory.documents() == []
+            assert list(memory.documents.search("roses")) == []
+            assert list(memory.documents.list()) == []
             assert list(memory.search("roses", include_documents=True)) == []
 
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("mode", ["hybrid", "keyword", "semantic"])
     def test_an_empty_database_finds_nothing(self, understanding: Memorist, mode: str) -> None:
-        assert list(understanding.search_documents("roses", mode=mode)) == []
+        assert list(understanding.documents.search("roses", mode=mode)) == []
         assert list(understanding.search("roses", mode=mode, include_documents=True)) == []
-        assert understanding.documents() == []
+        assert list(understanding.documents.list()) == []
 
     def test_where_nothing_is_indexed_memories_are_found_all_the_same(self, understanding: Memorist) -> None:
         understanding.add("Roses are pruned in February")
@@ -169,12 +169,12 @@ class TestNothingThere:
 
         assert [hit.memory.content for hit in found] == ["Roses are pruned in February"]
         assert found.degraded is None
-        assert list(understanding.search_documents("roses")) == []
+        assert list(understanding.documents.search("roses")) == []
 
     def test_an_empty_folder_is_said_and_no_error(self, memory: Memorist, tmp_path: Path) -> None:
         (tmp_path / "empty").mkdir()
 
-        report = memory.index(tmp_path / "empty")
+        report = memory.documents.index(tmp_path / "empty")
 
         assert report.skipped == ((str(tmp_path / "empty"), "nothing to index in it"),)
         assert report.added == 0
@@ -182,12 +182,12 @@ class TestNothingThere:
     def test_a_missing_folder_is_a_slip_of_the_hand(self, memory: Memorist, tmp_path: Path, folder: Path) -> None:
         for paths in (tmp_path / "gone", [folder, tmp_path / "gone"], "", []):
             with pytest.raises(InvalidInput):
-                memory.index(paths)
+                memory.documents.index(paths)
 
-        assert memory.documents() == []
+        assert list(memory.documents.list()) == []
 
     def test_what_is_not_indexed_can_be_unindexed(self, memory: Memorist, tmp_path: Path) -> None:
-        assert memory.unindex(tmp_path / "gone") == 0
+        assert memory.documents.remove(tmp_path / "gone") == 0
 
     def test_a_folder_that_went_is_said_and_what_was_in_it_stays_until_it_is_unindexed(
         self, notes: Memorist, folder: Path
@@ -196,11 +196,11 @@ class TestNothingThere:
         (folder / "procedural").rmdir()
 
         with pytest.raises(InvalidInput, match="no such file or folder"):
-            notes.index(folder / "procedural")
-        assert names(notes.search_documents("canary", mode="fts")) == ["deploy.md"]
+            notes.documents.index(folder / "procedural")
+        assert names(notes.documents.search("canary", mode="fts")) == ["deploy.md"]
 
-        assert notes.unindex(folder / "procedural") == 1
-        assert names(notes.search_documents("canary", mode="fts")) == []
+        assert notes.documents.remove(folder / "procedural") == 1
+        assert names(notes.documents.search("canary", mode="fts")) == []
 
 
 class TestFtsSync:
@@ -219,10 +219,10 @@ class TestFtsSync:
         assert {"roses", "compost", "canary"} <= self.indexed(path)
 
         if by == "unindexing":
-            assert notes.unindex(folder / "semantic" / "garden.md") == 1
+            assert notes.documents.remove(folder / "semantic" / "garden.md") == 1
         else:
             (folder / "semantic" / "garden.md").unlink()
-            assert notes.index(folder).removed == 1
+            assert notes.documents.index(folder).removed == 1
 
         assert not {"roses", "compost", "heap"} & self.indexed(path)
         assert "canary" in self.indexed(path)
@@ -233,28 +233,44 @@ class TestFtsSync:
         for index in ("memories_stems", "memories_words"):
             connection.execute(f"insert into {index}({index}) values ('delete-all')")
         connection.close()
-        assert names(notes.search_documents("canary tag", mode="fts")) == []
+        assert names(notes.documents.search("canary tag", mode="fts")) == []
 
         assert not notes.check().ok
         notes.check(repair=True)
 
         assert notes.check().ok
-        assert names(notes.search_documents("canary tag", mode="fts")) == ["deploy.md"]
+        assert names(notes.documents.search("canary tag", mode="fts")) == ["deploy.md"]
 
 
 class TestForAnAgent:
     """What the tool and the opening of a conversation need."""
 
     def test_the_results_are_well_formed_json_with_their_place(self, notes: Memorist) -> None:
-        said = json.loads(json.dumps(results_json(notes.search_documents("compost heap"), explain=False)))
+        said = json.loads(json.dumps(results_json(notes.documents.search("compost heap"), explain=False)))
 
         first = said["results"][0]
         assert Path(first["path"]).name == "garden.md"
         assert (first["title"], first["start_line"], first["end_line"]) == ("Garden", 1, 7)
 
     def test_an_opening_message_has_its_context_and_a_strange_one_none(self, notes: Memorist) -> None:
-        context = notes.search_documents("How do I ship a new version to production?", limit=5, profile="balanced")
-        nothing = notes.search_documents("zyzzyva", limit=5, mode="fts")
+        context = notes.documents.search("How do I ship a new version to production?", limit=5, profile="balanced")
+        nothing = notes.documents.search("zyzzyva", limit=5, mode="fts")
 
         assert names(context)[0] == "deploy.md"
         assert list(nothing) == []
+
+
+class TestPinning:
+    def test_a_chunk_is_refused_a_pin_with_what_to_do_instead(self, memory: Memorist, folder: Path) -> None:
+        """Chunks come and go with the text of their file, and a pin would go with them."""
+        memory.documents.index(folder)
+        (hit,) = memory.documents.search("roses").hits
+        chunk = memory.get(hit.memory.id)
+
+        for change in (memory.pin, memory.unpin):
+            with pytest.raises(NotFound, match=r"a chunk of .*garden\.md.*add its text as a memory"):
+                change(chunk.id)
+
+        kept = memory.pin(memory.add(chunk.content).id)
+        assert kept.pinned
+        assert "Roses are pruned in February" in memory.briefing()

@@ -30,7 +30,7 @@ def days_before(days: float) -> datetime:
 
 @contextmanager
 def opened(path: Path, profile: str) -> Iterator[Memorist]:
-    with memorist.open(path, embedder=PlacedEmbedder(), profile=profile, near="off") as memory:
+    with memorist.open(path, embedder=PlacedEmbedder(), profile=profile, on_near_duplicate="off") as memory:
         yield memory
 
 
@@ -143,7 +143,7 @@ class TestSalience:
         with opened(path, "salience") as memory:
             memory.add("@1.0 badger", salience=0.4, sector="procedural")
             first = memory.search("badger")[0]
-            memory.recalls()
+            memory.searches.list()
             second = memory.search("badger")[0]
 
         assert second.trace["salience"] - first.trace["salience"] == pytest.approx(0.2 * 0.02 * 0.6)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import memorist
 from conftest import HashingEmbedder
 from memorist import AlreadyExists, Memorist
-from memorist.engine import write
+from memorist.engine import writing
 from memorist.ingest.vectorizer import BATCH
 
 # What differs between two runs by itself: ids, times of writing, and the salience that has decayed in between.
@@ -85,9 +85,9 @@ def read_tables(path: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def open_with_sessions(path: Path) -> Memorist:
-    memory = memorist.open(path, embedder=HashingEmbedder(dimensions=8), near="off")
+    memory = memorist.open(path, embedder=HashingEmbedder(dimensions=8), on_near_duplicate="off")
     for session in ("session-one", "session-two"):
-        memory.start_session(id=session)
+        memory.sessions.start(id=session)
     return memory
 
 
@@ -139,7 +139,7 @@ def test_of_two_items_with_one_id_the_later_replaces_the_earlier(hashed: Memoris
 
 
 def test_batches_grow_where_they_take_little_time(hashed: Memorist, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "_QUICK_BATCH", 1e9)
+    monkeypatch.setattr(writing, "_QUICK_BATCH", 1e9)
     steps: list[int] = []
 
     hashed.add_many((f"note {number}" for number in range(6 * BATCH)), progress=steps.append)
@@ -167,7 +167,7 @@ class SlowEmbedder(HashingEmbedder):
 
 def test_a_text_is_stored_though_a_quick_model_hangs(path: Path) -> None:
     embedder = SlowEmbedder()
-    with memorist.open(path, embedder=embedder, near="off") as memory:
+    with memorist.open(path, embedder=embedder, on_near_duplicate="off") as memory:
         memory.add("quick")
         embedder.memory, embedder.hangs = memory, True
 
@@ -178,7 +178,7 @@ def test_a_text_is_stored_though_a_quick_model_hangs(path: Path) -> None:
 
 
 def test_a_vector_that_is_ready_is_stored_in_the_transaction_of_its_text(path: Path) -> None:
-    with memorist.open(path, embedder=HashingEmbedder(), near="off") as memory:
+    with memorist.open(path, embedder=HashingEmbedder(), on_near_duplicate="off") as memory:
         memory.add("the first one shows that the model is quick")
         before = count_commits(path)
 
@@ -212,7 +212,7 @@ def test_every_text_that_shares_four_fifths_of_its_words_is_reported_as_a_near_d
     with memorist.open(":memory:", embedder="none") as memory:
         memory.add_many(f"{word} is said in {number} other notes" for number, word in enumerate(WORDS))
         older = memory.add(" ".join(words), project="api").id
-        memory.add(" ".join(words), project="web", near="off")
+        memory.add(" ".join(words), project="web", on_near_duplicate="off")
 
         near = memory.add(" ".join([*other, "!"]), project="api").near
 
@@ -245,7 +245,7 @@ def test_an_item_that_expires_while_the_batch_is_read_gives_way_to_a_later_one(
     now = datetime.now(UTC)
     hashed.add("a note", id="k", expires_at=now + timedelta(days=1))
     times = iter([now, now + timedelta(days=2)])
-    monkeypatch.setattr(write, "datetime", SimpleNamespace(now=lambda zone: next(times)))
+    monkeypatch.setattr(writing, "datetime", SimpleNamespace(now=lambda zone: next(times)))
 
     ids = hashed.add_many([{"content": "a note", "id": "k", "if_exists": "keep"}] * 2)
 

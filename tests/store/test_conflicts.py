@@ -24,7 +24,7 @@ def record(number: int, **more: object) -> ExportRecord:
     "more", [{"salience": 2.0}, {"sessions": [{"session": "s", "usage": "sold", "at": NOW, "latest": NOW}]}]
 )
 def test_an_import_names_the_record_that_the_database_refuses(memory: Memorist, more: dict[str, object]) -> None:
-    memory.start_session(id="s")
+    memory.sessions.start(id="s")
     loader = memory._resources.store.create_loader()
 
     with pytest.raises(InvalidInput, match=r"^line 2: it contradicts what is stored"):
@@ -48,7 +48,7 @@ def test_of_many_records_that_are_imported_at_once_the_refused_one_is_named(memo
 def test_a_document_does_not_move_to_the_place_of_another(memory: Memorist, tmp_path: Path) -> None:
     for name in ("a.md", "b.md"):
         (tmp_path / name).write_text(name)
-    memory.index(tmp_path)
+    memory.documents.index(tmp_path)
     documents = memory._resources.store.documents
     one, other = documents.load_indexed_files().values()
 

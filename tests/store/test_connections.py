@@ -8,7 +8,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memorist.store.sqlite.connections import APPLICATION_ID, ConnectionPool
+from memorist.store.sqlite.connections import ConnectionPool
+from memorist.store.sqlite.generations import APPLICATION_ID
 from patience import LONGEST
 
 

@@ -29,7 +29,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chance = random.Random(7)
     words = [f"word{number}" for number in range(400)]
     with memorist.open(path, embedder=HashingEmbedder()) as memory:
-        session = memory.start_session(project="house")
+        session = memory.sessions.start(project="house")
         for number in range(MEMORIES):
             text = f"memory {number}: {' '.join(chance.choices(words, k=chance.choice([8, 60, 900])))}"
             memory.add(
@@ -39,19 +39,19 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 metadata={"number": number},
                 facts=[f"fact {number} is {chance.choice(words)}"],
                 session=session.id if number % 2 else None,
-                near="off",
+                on_near_duplicate="off",
             )
         for number in range(0, 30, 3):
             memory.update(f"memory-{number:03}", title=f"title {number}")
-            memory.relate(f"memory-{number:03}", f"memory-{number + 1:03}", "about")
+            memory.links.add(f"memory-{number:03}", f"memory-{number + 1:03}", "about")
         memory.supersede("memory-050", "memory-051")
         memory.search("word1", record="log")
-        memory.feedback("memory-001", True, query="word1")
-        memory.set_lens("mine", project="house")
+        memory.searches.add_feedback("memory-001", True, query="word1")
+        memory.lenses.set("mine", project="house")
         (folder / "notes").mkdir()
         for number in range(5):
             (folder / "notes" / f"{number}.md").write_text(f"# Note {number}\n\nSee [next](other.md).\n\nA note.\n")
-        memory.index(folder / "notes")
+        memory.documents.index(folder / "notes")
     return path
 
 
@@ -190,8 +190,8 @@ def test_files_are_read_again_if_their_chunks_are_lost(path: Path, sound: Path, 
     salvage(path, tmp_path / "new.db")
 
     with memorist.open(tmp_path / "new.db", embedder="none") as memory:
-        memory.index(sound.parent / "notes")
-        assert len(memory.search_documents("note", limit=10)) == 5
+        memory.documents.index(sound.parent / "notes")
+        assert len(memory.documents.search("note", limit=10)) == 5
         assert memory.check().ok
 
 

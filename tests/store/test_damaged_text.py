@@ -71,8 +71,8 @@ class TestATextThatIsNotTheOneThatWasStored:
     def test_chunks_and_turns_have_hashes_of_their_own(self, three: Memorist, tmp_path: Path) -> None:
         (tmp_path / "notes").mkdir()
         (tmp_path / "notes" / "one.md").write_text("# One\n\nThe first note.\n")
-        three.index(tmp_path / "notes")
-        three.create_file("/plan.md", "a plan")
+        three.documents.index(tmp_path / "notes")
+        three.files.create("/plan.md", "a plan")
 
         assert three.check().problems == ()
 
@@ -80,7 +80,7 @@ class TestATextThatIsNotTheOneThatWasStored:
         notes = path.parent / "notes"
         notes.mkdir()
         (notes / "one.md").write_text("# One\n\nThe first note.\n")
-        three.index(notes)
+        three.documents.index(notes)
         raw = apsw.Connection(str(path))
         [(id,)] = raw.execute("select m.id from chunks c join memories m on m.rid = c.rid")
         raw.close()
@@ -114,9 +114,9 @@ class TestTextThatIsNotUtf8:
         assert [hit.memory.id for hit in broken.search("ißkohl", mode="keyword")] == ["memory-3"]
 
     def test_everything_is_exported_and_can_be_imported(self, broken: Memorist, tmp_path: Path) -> None:
-        assert broken.export(tmp_path / "all.jsonl") == 3
+        assert broken.transfer.export(tmp_path / "all.jsonl") == 3
         with memorist.open(tmp_path / "new.db", embedder="none") as new:
-            assert new.import_(tmp_path / "all.jsonl").added == 3
+            assert new.transfer.import_(tmp_path / "all.jsonl").added == 3
             assert new.check().ok
 
     def test_a_check_reports_it_with_its_id(self, broken: Memorist) -> None:
@@ -129,7 +129,7 @@ class TestTextThatIsNotUtf8:
 
         assert len(list(three.list())) == 3
         assert {hit.memory.id for hit in three.search("costs")} >= {"memory-0", "memory-2"}
-        assert three.export(path.parent / "all.jsonl") == 3
+        assert three.transfer.export(path.parent / "all.jsonl") == 3
         assert f"text: the {column} of memory-1 is not UTF-8" in damaged(three)
 
     def test_a_check_goes_on_past_a_damaged_id(self, three: Memorist, path: Path) -> None:
@@ -144,7 +144,7 @@ class TestTextThatIsNotUtf8:
 
         assert len(three.list()) == 3
         assert len(three.search("costs")) == 3
-        assert three.export(path.parent / "all.jsonl") == 3
+        assert three.transfer.export(path.parent / "all.jsonl") == 3
         assert damaged(three) == ["text: the updated_at of memory-1 is not a time"]
 
     def test_an_update_mends_it(self, broken: Memorist) -> None:

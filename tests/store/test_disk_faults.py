@@ -33,7 +33,7 @@ def oldest(memory: Memorist, number: int = 0) -> str:
 
 def export_of(memory: Memorist) -> bytes:
     written = io.BytesIO()
-    memory.export(written)
+    memory.transfer.export(written)
     return written.getvalue()
 
 
@@ -44,8 +44,8 @@ WHOLE: dict[str, Verb] = {  # done whole or not at all
     "forget": lambda memory, path, text: memory.forget(oldest(memory)),
     "forget for good": lambda memory, path, text: memory.forget(oldest(memory), hard=True),
     "supersede": lambda memory, path, text: memory.supersede(oldest(memory, 0), oldest(memory, 1)),
-    "merge": lambda memory, path, text: memory.merge(oldest(memory, 0), [oldest(memory, 1)]),
-    "import": lambda memory, path, text: memory.import_(path.parent.parent / "other.jsonl"),
+    "merge": lambda memory, path, text: memory.review.merge(oldest(memory, 0), [oldest(memory, 1)]),
+    "import": lambda memory, path, text: memory.transfer.import_(path.parent.parent / "other.jsonl"),
     "restore a backup": lambda memory, path, text: memorist.restore_backup(
         path.parent.parent / "backup.db", path, overwrite=True, busy_timeout=1
     ),
@@ -53,9 +53,9 @@ WHOLE: dict[str, Verb] = {  # done whole or not at all
 OTHER: dict[str, Verb] = {
     "open": lambda memory, path, text: open_memory(path).close(),
     "search": lambda memory, path, text: memory.search("live well", explain=True),
-    "index": lambda memory, path, text: memory.index(path.parent.parent / "notes"),
-    "export": lambda memory, path, text: memory.export(path.with_suffix(".jsonl")),
-    "backup": lambda memory, path, text: memory.backup(path.with_suffix(".backup"), overwrite=True),
+    "index": lambda memory, path, text: memory.documents.index(path.parent.parent / "notes"),
+    "export": lambda memory, path, text: memory.transfer.export(path.with_suffix(".jsonl")),
+    "backup": lambda memory, path, text: memory.transfer.backup(path.with_suffix(".backup"), overwrite=True),
     "purge": lambda memory, path, text: memory.purge(),
     "reembed": lambda memory, path, text: memory.reembed(HashingEmbedder("other-32", 32), prune=True),
     "migrate": lambda memory, path, text: open_memory(path.with_name("old.db")).close(),
@@ -86,13 +86,13 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Disk(folder).attached():
         with open_memory(folder / "other.db") as other:
             other.add_many(f"imported {number}" for number in range(5))
-            other.export(folder / "other.jsonl")
-            other.backup(folder / "backup.db")
+            other.transfer.export(folder / "other.jsonl")
+            other.transfer.backup(folder / "backup.db")
         with open_memory(folder / "disk" / "memory.db") as memory:
             memory.add_many(f"we live well in house {number} {'and so on ' * 50}" for number in range(20))
             memory.forget(memory.add("forgotten").id)
-            memory.backup(folder / "disk" / "memory.db.before-restore")
-            memory.export(folder / "before.jsonl")
+            memory.transfer.backup(folder / "disk" / "memory.db.before-restore")
+            memory.transfer.export(folder / "before.jsonl")
         SqliteBackend(
             str(folder / "disk" / "old.db"), migrations=dict(list(load_migrations("sqlite").items())[:4])
         ).close()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memorist.records import Filter
+from memorist.arguments import Filter
 from memorist.store.filter_cache import FilterCache
 
 PRIVATE, SHARED, OTHER = Filter(project="private"), Filter(project="shared"), Filter(project="other")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import memorist
 from conftest import HashingEmbedder
 from memorist import Memorist
+from memorist.arguments import NO_FILTER, Filter
 from memorist.profiles import ALL_COLUMNS
-from memorist.records import NO_FILTER, Filter
 from memorist.store import inverted_index, near_duplicates
 from memorist.store.records import KeywordMatches
 from memorist.store.sqlite import keyword, live_index
@@ -180,6 +180,17 @@ def test_any_writes_are_searched_as_fts5_searches_them(
             indexed.store.close()
 
 
+def test_a_phrase_of_unspaced_script_is_scored_by_one_namespace_alone(
+    writer: Memorist, path: Path, readers: list[Reader]
+) -> None:
+    writer.add("東京都")
+    with memorist.open(path, embedder="none", namespace="other") as other:
+        other.add("ship")
+    readers += [Reader(path, indexed=True), Reader(path, indexed=False)]
+    for grammar in ("auto", "and", "or"):
+        require_same(*(reader.match("東京都", grammar) for reader in readers))
+
+
 def test_many_rows_are_guarded_as_in_fts5(writer: Memorist, path: Path, readers: list[Reader]) -> None:
     writer.add_many(
         f"{' '.join(WORDS[: 2 + n % 5])} number {n} of {n % 7} {'rare' * (n % 400 == 0)}" for n in range(2500)
@@ -314,7 +325,7 @@ def test_a_log_that_does_not_reach_back_is_noticed(writer: Memorist, path: Path,
 
 def test_a_restored_backup_is_read_anew(tmp_path: Path, path: Path, readers: list[Reader], writer: Memorist) -> None:
     writer.add("an early bird")
-    writer.backup(tmp_path / "copy.db")
+    writer.transfer.backup(tmp_path / "copy.db")
     writer.add("a late owl")
     readers.append(reader := Reader(path, indexed=True))
     assert reader.find("owl")

@@ -28,7 +28,7 @@ QUERY = "which command ships the code"
 
 def write(memory: Memorist, turns: list[tuple[str, str]]) -> None:
     for conversation, text in turns:
-        memory.add_turn("user", text, conversation=conversation)
+        memory.sessions.add_turn("user", text, conversation=conversation)
 
 
 def positions(path: Path) -> list[tuple[str, int | None]]:
@@ -55,7 +55,7 @@ def test_short_turns_beside_the_answer_rise_however_two_conversations_were_writt
 def test_each_session_counts_its_own(path: Path) -> None:
     with memorist.open(path, embedder="none") as memory:
         write(memory, ALTERNATING)
-        session = memory.start_session("api")
+        session = memory.sessions.start("api")
         memory.add("A note without a session")
         for text in ("first", "second"):
             memory.add(text, session=session.id)
@@ -69,11 +69,11 @@ def test_each_session_counts_its_own(path: Path) -> None:
 def test_an_import_makes_them_again(path: Path, tmp_path: Path) -> None:
     with memorist.open(path, embedder="none") as memory:
         write(memory, ALTERNATING)
-        memory.export(tmp_path / "all.jsonl")
+        memory.transfer.export(tmp_path / "all.jsonl")
     other = tmp_path / "other.db"
     with memorist.open(other, embedder="none") as memory:
-        memory.import_(tmp_path / "all.jsonl")
-        memory.export(tmp_path / "again.jsonl")
+        memory.transfer.import_(tmp_path / "all.jsonl")
+        memory.transfer.export(tmp_path / "again.jsonl")
 
         assert [hit.memory.content for hit in memory.search(QUERY)][:3] == list(DEPLOY)
     assert positions(other) == positions(path)

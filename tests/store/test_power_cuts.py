@@ -67,13 +67,13 @@ def adding(path: Path, outside: Path) -> Iterator[str | None]:
             yield None
             memory.add(f"a long one {round}: {'and on and on ' * 1000}")
             yield None
-            session = memory.start_session(project="den")
+            session = memory.sessions.start(project="den")
             yield None
             memory.add(f"in a session {round}", session=session.id)
             yield None
-            memory.end_session(session.id, "all was said")
+            memory.sessions.end(session.id, "all was said")
             yield None
-            memory.add_turn("user", f"and said {round}", conversation="talk")
+            memory.sessions.add_turn("user", f"and said {round}", conversation="talk")
             yield None
         yield None
 
@@ -91,15 +91,15 @@ def updating(path: Path, outside: Path) -> Iterator[str | None]:
         yield None
         memory.unsupersede(first)
         yield None
-        memory.relate(first, third, "about")
+        memory.links.add(first, third, "about")
         yield None
         memory.pin(third)
         yield None
-        memory.add_fact(third, "it is so", confidence=0.5)
+        memory.facts.add(third, "it is so", confidence=0.5)
         yield None
-        memory.merge(third, [fourth])
+        memory.review.merge(third, [fourth])
         yield None
-        memory.feedback(third, True, query="note")
+        memory.searches.add_feedback(third, True, query="note")
         yield None
         memory.forget(first, hard=True)
         yield None
@@ -111,13 +111,13 @@ def updating(path: Path, outside: Path) -> Iterator[str | None]:
 def importing(path: Path, outside: Path) -> Iterator[str | None]:
     with memorist.open(outside / "other.db", embedder=HashingEmbedder()) as other:
         ids = other.add_many(f"imported {number} {'with text ' * 10}" for number in range(12))
-        other.relate(ids[0], ids[1], "about")
-        other.export(outside / "export.jsonl", vectors=True)
+        other.links.add(ids[0], ids[1], "about")
+        other.transfer.export(outside / "export.jsonl", vectors=True)
     with open_memory(path) as memory:
         yield None
-        memory.import_(outside / "export.jsonl")
+        memory.transfer.import_(outside / "export.jsonl")
         yield IN_PIECES
-        memory.import_(io.BytesIO(json.dumps([{"id": "m1", "memory": "from mem0"}]).encode()))
+        memory.transfer.import_(io.BytesIO(json.dumps([{"id": "m1", "memory": "from mem0"}]).encode()))
         yield IN_PIECES
     yield None
 
@@ -129,20 +129,20 @@ def indexing(path: Path, outside: Path) -> Iterator[str | None]:
         (folder / f"{number}.md").write_text(f"# Note {number}\n\n" + "\n\n".join(f"{n} words " * 40 for n in range(5)))
     with open_memory(path) as memory:
         yield None
-        memory.index(folder)
+        memory.documents.index(folder)
         yield IN_PIECES
         (folder / "1.md").write_text("# Changed\n\nOther words")
         (folder / "2.md").unlink()
-        memory.index(folder)
+        memory.documents.index(folder)
         yield IN_PIECES
-        memory.unindex(folder / "3.md")
+        memory.documents.remove(folder / "3.md")
         yield None
     yield None
 
 
 def purging(path: Path, outside: Path) -> Iterator[str | None]:
     with open_memory(path) as memory:
-        memory.backup(outside / "backup.db")
+        memory.transfer.backup(outside / "backup.db")
         memorist.restore_backup(outside / "backup.db", path, overwrite=True)
         yield None
         memory.add("before the purge")
@@ -180,15 +180,15 @@ def migrating(path: Path, outside: Path) -> Iterator[str | None]:
 def backing_up(path: Path, outside: Path) -> Iterator[str | None]:
     backup, export = path.parent / "backup.db", path.parent / "export.jsonl"
     with open_memory(path) as memory:
-        memory.backup(backup)
+        memory.transfer.backup(backup)
         yield None
-        memory.export(export)
+        memory.transfer.export(export)
         yield None
         memory.add("after the backup")
         yield None
-        memory.backup(backup, overwrite=True)
+        memory.transfer.backup(backup, overwrite=True)
         yield None
-        memory.export(export)
+        memory.transfer.export(export)
         yield None
     yield None
 
@@ -196,7 +196,7 @@ def backing_up(path: Path, outside: Path) -> Iterator[str | None]:
 def restoring(path: Path, outside: Path) -> Iterator[str | None]:
     backup = outside / "backup.db"
     with open_memory(path) as memory:
-        memory.backup(backup)
+        memory.transfer.backup(backup)
         memory.add("after the backup")
         yield None
         memorist.restore_backup(backup, path, overwrite=True)
@@ -212,7 +212,7 @@ def restoring_anew(path: Path, outside: Path) -> Iterator[str | None]:
     """The database is gone, then it is damaged; a log of it is left each time."""
     backup, log = outside / "backup.db", Path(f"{path}-wal")
     with open_memory(path) as memory:
-        memory.backup(backup)
+        memory.transfer.backup(backup)
         memory.add("after the backup")
         left = log.read_bytes()
     yield None
@@ -296,7 +296,7 @@ def read_schema(path: Path) -> str:
 def look_into(path: Path) -> State:
     with memorist.open(path, embedder="none") as memory:
         exported = io.BytesIO()
-        memory.export(exported)
+        memory.transfer.export(exported)
         report = memory.check()
         assert report.ok, report.problems
         new = memory.add("it goes on")

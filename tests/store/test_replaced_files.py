@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import textwrap
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -12,7 +14,14 @@ import pytest
 import memorist
 from memorist import Memorist, StoreError, restore_backup
 from memorist.store.sqlite.connections import ConnectionPool
-from memorist.store.sqlite.generations import belongs_to
+from memorist.store.sqlite.generations import (
+    FileIdentity,
+    belongs_to,
+    draw_generation,
+    next_generation,
+    read_generation,
+    see_generation,
+)
 from processes import forks, line, running
 
 DELETING: dict[str, Callable[[Path], object]] = {
@@ -121,6 +130,29 @@ def count_sound(path: Path) -> int:
         return memory.count()
 
 
+def finish(process: "subprocess.Popen[str]", ending: str) -> None:
+    """Have a process that runs WRITER close its database, or kill it, or let it go on."""
+    if ending == "closed":
+        process.stdin.write("\n")  # type: ignore[union-attr]
+        process.stdin.flush()  # type: ignore[union-attr]
+        assert line(process) == "closed"
+    if ending == "killed":
+        process.kill()
+        process.wait()
+
+
+def make_twins(folder: Path) -> tuple[Path, Path]:
+    """Make a database and a copy of it, to both of which something else was added."""
+    path, copy = folder / "memory.db", folder / "copy.db"
+    with memorist.open(path, embedder="none") as memory:
+        memory.add("said before")
+    shutil.copy(path, copy)
+    for file, text in ((path, "said here"), (copy, "said elsewhere")):
+        with memorist.open(file, embedder="none") as memory:
+            memory.add(text)
+    return path, copy
+
+
 REPLACING: dict[str, Callable[[Path, Path], object]] = {
     "moved": lambda source, target: source.replace(target),
     "copied": lambda source, target: target.write_bytes(source.read_bytes()),
@@ -201,7 +233,7 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
         with running(WRITER, path) as process:
             assert line(process) == "written"
             with memorist.open(path, embedder="none") as memory:
-                memory.backup(copy)
+                memory.transfer.backup(copy)
                 memory.add("said later")
         copy.replace(path)
         assert count_sound(path) == 30
@@ -249,7 +281,7 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
         with memorist.open(base, embedder="none") as memory:
             memory.add("said before")
         whole = 0
-        for number in range(6):  # the generations of two such commits are equal once in 256 times
+        for number in range(6):
             path, copy = tmp_path / f"memory-{number}.db", tmp_path / "copy.db"
             shutil.copy(base, path)
             shutil.copy(base, copy)
@@ -261,7 +293,28 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
             REPLACING[way](copy, path)
             with suppress(StoreError), memorist.open(path, embedder="none") as memory:
                 whole += {each.content.split(",")[0] for each in memory.list()} == {"said before", "said elsewhere"}
-        assert whole >= 4
+        assert whole == 6
+
+    @pytest.mark.parametrize("way", REPLACING)
+    def test_a_copy_with_as_many_commits_as_the_file_is_not_mixed_with_its_log(self, way: str, tmp_path: Path) -> None:
+        path, copy = make_twins(tmp_path)
+        with running(WRITER, path) as process:
+            assert line(process) == "written"
+        REPLACING[way](copy, path)
+        with memorist.open(path, embedder="none") as memory:
+            assert {each.content for each in memory.list()} == {"said before", "said elsewhere"}
+        (log,) = tmp_path.glob("*.before-replacement-wal")
+        assert b"said today, number 29" in log.read_bytes()
+
+    def test_a_copy_with_as_many_commits_is_noticed_by_whoever_has_written_nothing(self, tmp_path: Path) -> None:
+        path, copy = make_twins(tmp_path)
+        with memorist.open(path, embedder="none") as memory:
+            assert memory.count() == 2
+            path.write_bytes(copy.read_bytes())
+            with pytest.raises(StoreError, match="deleted or replaced"):
+                memory.add("said after")
+        with memorist.open(path, embedder="none") as memory:
+            assert {each.content for each in memory.list()} == {"said before", "said elsewhere"}
 
     def test_a_copy_that_went_its_own_way_is_noticed_by_whoever_has_the_file_open(self, tmp_path: Path) -> None:
         path, copy = tmp_path / "memory.db", tmp_path / "copy.db"
@@ -278,6 +331,45 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
                 memory.add("said after")
         assert count_sound(path) == 51
 
+    @pytest.mark.parametrize("count", [1, 50])
+    def test_a_copy_that_went_on_is_noticed_by_whoever_has_written_nothing(self, count: int, tmp_path: Path) -> None:
+        path, copy = tmp_path / "memory.db", tmp_path / "copy.db"
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("said before")
+        shutil.copy(path, copy)
+        with memorist.open(copy, embedder="none") as memory:
+            for number in range(count):
+                memory.add(f"said elsewhere, number {number} {'word ' * 200}")
+        with memorist.open(path, embedder="none") as memory:
+            assert memory.count() == 1
+            path.write_bytes(copy.read_bytes())
+            with pytest.raises(StoreError, match="deleted or replaced"):
+                memory.add("said after")
+        assert count_sound(path) == 1 + count
+
+    @pytest.mark.parametrize("ending", ["closed", "killed", "open"])
+    def test_a_copy_that_another_process_has_opened_first_is_noticed(self, ending: str, tmp_path: Path) -> None:
+        path, copy = tmp_path / "memory.db", tmp_path / "copy.db"
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("said before")
+        shutil.copy(path, copy)
+        with memorist.open(copy, embedder="none") as memory:
+            memory.add_many(f"said elsewhere, number {number}" for number in range(50))
+            memory.add("said elsewhere, at last")
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("said here")
+            path.write_bytes(copy.read_bytes())
+            with running(WRITER, path) as process:
+                assert line(process) == "written"
+                finish(process, ending)
+                with pytest.raises(StoreError, match=r"deleted or replaced.*is kept as .*before-replacement-wal"):
+                    memory.add("said after")
+                with pytest.raises(StoreError, match="deleted or replaced"):
+                    memory.stats()
+        (log,) = tmp_path.glob("*.before-replacement-wal")
+        assert b"said here" in log.read_bytes()
+        assert count_sound(path) == 1 + 51 + 30
+
     @pytest.mark.parametrize("ending", ["closed", "killed", "open"])
     def test_what_others_wrote_under_a_new_name_is_not_overwritten(self, ending: str, tmp_path: Path) -> None:
         path, renamed = tmp_path / "memory.db", tmp_path / "renamed.db"
@@ -288,13 +380,7 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
             path.rename(renamed)
             with running(WRITER, renamed) as process:
                 assert line(process) == "written"
-                if ending == "closed":
-                    process.stdin.write("\n")  # type: ignore[union-attr]
-                    process.stdin.flush()  # type: ignore[union-attr]
-                    assert line(process) == "closed"
-                if ending == "killed":
-                    process.kill()
-                    process.wait()
+                finish(process, ending)
                 with pytest.raises(StoreError, match="deleted or replaced"):
                     memory.stats()
         assert count_sound(renamed) == 31
@@ -314,6 +400,13 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
         path.with_name("memory.db-wal").mkdir()
         with pytest.raises(StoreError, match=r"memory\.db-wal cannot be read"):
             memorist.open(path, embedder="none", read_only=read_only)
+
+
+def test_the_generations_that_follow_one_differ() -> None:
+    first = draw_generation()
+    assert len({next_generation(first) for _ in range(64)}) > 48  # of 4096
+    second = [next_generation(next_generation(first)) for _ in range(2000)]
+    assert len(set(second)) >= 1995  # of 16 million
 
 
 class TestALogOfTheFileItself:
@@ -342,6 +435,49 @@ class TestALogOfTheFileItself:
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
             Path(f"{path}-wal").rmdir()
             (tmp_path / "log").rename(f"{path}-wal")
+
+    @forks
+    def test_one_that_another_process_began_anew_while_nothing_was_open_is_no_replacement(self, tmp_path: Path) -> None:
+        path = tmp_path / "memory.db"
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("said before")
+            child = os.fork()  # for which all connections are closed, and the log is removed
+            if not child:
+                os._exit(0)
+            os.waitpid(child, 0)
+            with running(WRITER, path) as process:
+                assert line(process) == "written"
+                memory.add("said after")
+                finish(process, "closed")
+            memory.add("said at last")
+        assert count_sound(path) == 33
+
+    def test_one_that_was_removed_as_the_locks_had_ended_takes_nothing_with_it(self, tmp_path: Path) -> None:
+        path = tmp_path / "memory.db"
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("said before")
+            with running(WRITER, path) as process:
+                assert line(process) == "written"
+                for file in tmp_path.iterdir():
+                    file.read_bytes()  # ends the locks of this process
+                finish(process, "closed")
+            assert not Path(f"{path}-wal").exists()
+            memory.add("said after")
+            with running(WRITER.replace("today", "later"), path) as process:
+                assert line(process) == "written"
+                memory.add("said at last")
+        assert count_sound(path) == 63
+        assert not list(tmp_path.glob("*before*"))
+
+    def test_what_stood_only_in_one_that_was_removed_is_kept(self, tmp_path: Path) -> None:
+        path = tmp_path / "memory.db"
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("said before")
+            Path(f"{path}-wal").unlink()
+            os.utime(path)
+            with pytest.raises(StoreError, match=r"is kept as .*before-replacement;"):
+                memory.add("said after")
+        assert count_sound(tmp_path / "memory.db.before-replacement") == 1
 
     def test_it_is_taken_in_where_both_were_moved(self, tmp_path: Path) -> None:
         path, folder = tmp_path / "memory.db", tmp_path / "elsewhere"
@@ -384,6 +520,20 @@ class TestALogOfTheFileItself:
         path.unlink()
         assert belongs_to(Path(f"{path}-wal"), str(path))
 
+    def test_the_log_of_an_earlier_version_is_taken_in(self, tmp_path: Path) -> None:
+        path = tmp_path / "memory.db"
+        unlinked = "import memorist.store.sqlite.generations as g; g._write_generation = {}\n"
+        write = "lambda connection, generation: connection.pragma('user_version', generation >> 16)"
+        with running(unlinked.format(write) + textwrap.dedent(WRITER), path) as process:
+            assert line(process) == "written"
+            finish(process, "closed")
+        with running(unlinked.format(write) + textwrap.dedent(WRITER.replace("today", "later")), path) as process:
+            assert line(process) == "written"
+        assert Path(f"{path}-wal").stat().st_size > 0
+        assert path.read_bytes()[68:72] == b"RCLT"
+        assert count_sound(path) == 60
+        assert path.read_bytes()[68:70] == b"RC"
+
     def test_a_database_of_an_earlier_version_has_any_log(self, tmp_path: Path) -> None:
         path = tmp_path / "memory.db"
         with memorist.open(path, embedder="none") as memory:
@@ -393,3 +543,31 @@ class TestALogOfTheFileItself:
         with running(WRITER, path) as process:
             assert line(process) == "written"
         assert count_sound(path) == 31
+
+
+@pytest.mark.parametrize("checkpoints", [True, False])
+def test_a_generation_is_read_whole_while_another_process_writes(
+    path: Path, checkpoints: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in two fields of the header: read one after the other, they were of two commits, and of no file."""
+    with memorist.open(path, embedder="none") as other, closing(apsw.Connection(str(path))) as checkpointer:
+        other.add("said before")
+        checkpointer.pragma("wal_checkpoint", "truncate")
+        identity, interrupted = FileIdentity(str(path)), []
+
+        def write_between(cursor: apsw.Cursor, statement: str, _bindings: object) -> bool:
+            if statement == "pragma application_id" and not interrupted:
+                interrupted.append(statement)
+                other.add("said between the two reads")
+                if checkpoints:
+                    checkpointer.pragma("wal_checkpoint", "passive")
+            return True
+
+        reader = apsw.Connection(str(path))
+        reader.exec_trace = write_between
+        monkeypatch.setattr(apsw, "connection_hooks", [lambda each: setattr(each, "exec_trace", write_between)])
+        seen = read_generation(str(path)) if checkpoints else see_generation(reader)
+        reader.close()
+
+        assert interrupted
+        assert identity.may_become(seen)

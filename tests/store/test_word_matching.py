@@ -2,13 +2,13 @@
 
 import pytest
 
-from memorist.store.word_matching import Atom, QueryWords, measure_coverage
+from memorist.store.word_matching import QueryToken, QueryWords, measure_coverage
 
 FILLER = "nothing of that kind stands here at all and so it goes on and on "
 
 
 def asked(*words: str) -> list[QueryWords]:
-    return [QueryWords.from_atom(Atom(word), 1.0, ()) for word in words]
+    return [QueryWords.from_atom(QueryToken(word), 1.0, ()) for word in words]
 
 
 def test_it_is_the_share_of_the_words() -> None:
@@ -30,12 +30,12 @@ def test_a_word_that_comes_again_is_counted_once_and_leaves_when_its_last_place_
 
 
 def test_rare_words_count_for_more() -> None:
-    rare, common = QueryWords.from_atom(Atom("quark"), 3.0, ()), QueryWords.from_atom(Atom("code"), 1.0, ())
+    rare, common = QueryWords.from_atom(QueryToken("quark"), 3.0, ()), QueryWords.from_atom(QueryToken("code"), 1.0, ())
 
     assert measure_coverage([rare, common], f"quark {FILLER * 5} code") == 0.75
 
 
 def test_what_is_no_word_of_its_own_stands_everywhere() -> None:
-    beginning = QueryWords.from_atom(Atom("depl", prefix=True), 1.0, ())
+    beginning = QueryWords.from_atom(QueryToken("depl", prefix=True), 1.0, ())
 
     assert measure_coverage([beginning, *asked("code")], f"deployed {FILLER * 5} code") == 1.0

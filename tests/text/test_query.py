@@ -258,7 +258,7 @@ def test_a_long_phrase_is_found_by_its_first_words(memory: Memorist) -> None:
     "ask",
     [
         lambda memory, text: memory.search(text),
-        lambda memory, text: memory.search_documents(text),
+        lambda memory, text: memory.documents.search(text),
         lambda memory, text: memory.suggest(text),
         lambda memory, text: memory.facets(text),
         lambda memory, text: memory.timeline(query=text),

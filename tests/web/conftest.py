@@ -9,7 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import memorist
-from memorist.web.client import Remote
+from memorist import Memorist
 from web_server import TOKEN, WebServer, web_server
 
 
@@ -21,7 +21,7 @@ def server(empty_target: Path | str) -> Iterator[WebServer]:
 
 
 @pytest.fixture
-def remote(server: WebServer) -> Iterator[Remote]:
+def remote(server: WebServer) -> Iterator[Memorist]:
     """The memory behind the server, by the Python client."""
     with memorist.connect(server.url, token=TOKEN) as connected:
         yield connected

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import apsw
 import pytest
@@ -27,10 +27,11 @@ import memorist
 from memorist.config import LoadedSettings, Settings
 from memorist.errors import ConfigError, InvalidInput, NotFound
 from memorist.listening import ListenAddress
-from memorist.web.access import HostNames, Keeper
+from memorist.web.access import HostNames, TokenAuth
 from memorist.web.app import _problem_response
 from memorist.web.operations import OPERATIONS
 from memorist.web.server import ServeOptions, serve
+from memorist.web.server_calls import ServerCalls
 from patience import LONGEST
 from web_server import TOKEN, WebServer, web_server
 
@@ -96,10 +97,10 @@ def test_two_tokens_or_another_scheme_are_no_token(shared: WebServer) -> None:
 
 
 def test_a_read_only_token_reads_and_changes_nothing(shared: WebServer) -> None:
-    token = Keeper(TOKEN).issue_token(read_only=True)
+    token = TokenAuth(TOKEN).issue_token(read_only=True)
 
     with memorist.connect(shared.url, token=token) as remote:
-        assert remote.views.access().read_only
+        assert ServerCalls(remote).access().read_only
         remote.search("anything")
         assert remote.count() >= 0
         for change in (
@@ -108,7 +109,7 @@ def test_a_read_only_token_reads_and_changes_nothing(shared: WebServer) -> None:
             lambda: remote.forget_many(project="x"),
             lambda: remote.update("x", title="y"),
             lambda: remote.search("x", record="log"),
-            lambda: remote.views.import_sample(),
+            lambda: ServerCalls(remote).import_sample(),
         ):
             with pytest.raises(ConfigError, match="read-only"):
                 change()
@@ -118,7 +119,7 @@ def test_a_read_only_token_reads_and_changes_nothing(shared: WebServer) -> None:
 def test_a_bounded_token_is_not_told_where_a_database_is_that_cannot_be_used(
     path: Path, bounds: dict[str, str]
 ) -> None:
-    token = Keeper(TOKEN).issue_token(**bounds)
+    token = TokenAuth(TOKEN).issue_token(**bounds)
     with web_server(path, environ={"MEMORIST_BUSY_TIMEOUT": "0.1"}) as server:
         assert ask(server, "POST", "/api/v1/memories", {"content": "the first"}, token)[0] == 201
         with closing(apsw.Connection(str(path))) as writer:
@@ -135,7 +136,7 @@ def test_a_bounded_token_is_not_told_where_a_database_is_that_cannot_be_used(
 
 
 def test_a_bounded_token_is_not_told_where_a_model_is_that_cannot_be_reached(path: Path) -> None:
-    token, nowhere = Keeper(TOKEN).issue_token(namespace="anna"), "http://127.0.0.1:9"
+    token, nowhere = TokenAuth(TOKEN).issue_token(namespace="anna"), "http://127.0.0.1:9"
     questions: tuple[tuple[str, dict[str, Any]], ...] = (
         ("memories", {"content": "x"}),
         ("search", {"query": "x"}),
@@ -152,15 +153,15 @@ def test_a_bounded_token_is_not_told_where_a_model_is_that_cannot_be_reached(pat
     "asked", [{"options": {"record": "log"}}, {"options": {"record_session": "s"}}, {"record": "reinforce"}]
 )
 def test_a_read_only_token_records_no_search(shared: WebServer, asked: dict[str, Any]) -> None:
-    token = Keeper(TOKEN).issue_token(read_only=True)
+    token = TokenAuth(TOKEN).issue_token(read_only=True)
     with memorist.connect(shared.url, token=TOKEN) as remote:
-        before = len(remote.recalls())
+        before = len(remote.searches.list())
 
         refused, *_ = ask(shared, "POST", "/api/v1/search", {"query": "ship", **asked}, token)
         taken, *_ = ask(shared, "POST", "/api/v1/search", {"query": "ship", "profile": "salience"}, token)
 
         assert (refused, taken) == (403, 200)
-        assert len(remote.recalls()) == before
+        assert len(remote.searches.list()) == before
 
 
 def test_an_option_may_not_repeat_an_argument(shared: WebServer) -> None:
@@ -179,7 +180,7 @@ def test_a_token_of_one_project_gives_no_access_to_another(path: Path) -> None:
     with web_server(path) as server, memorist.connect(server.url, token=TOKEN) as everything:
         mine = everything.add("the key is under the mat", project="mine")
         theirs = everything.add("the key is in the safe", project="theirs")
-        token = Keeper(TOKEN).issue_token(project="mine")
+        token = TokenAuth(TOKEN).issue_token(project="mine")
         with memorist.connect(server.url, token=token) as remote:
             assert [hit.memory.id for hit in remote.search("key")] == [mine.id]
             assert [memory.id for memory in remote.list()] == [mine.id]
@@ -204,22 +205,53 @@ def test_a_token_of_one_project_gives_no_access_to_another(path: Path) -> None:
                 with pytest.raises(InvalidInput, match="only project"):
                     call(project="theirs")
             assert everything.get(theirs.id).content == theirs.content
-            for refused in (remote.stats, remote.sessions, remote.recalls, remote.lenses, remote.check):
+            for refused in (
+                remote.stats,
+                remote.sessions.list,
+                remote.searches.list,
+                remote.lenses.list,
+                remote.check,
+            ):
                 with pytest.raises(ConfigError, match="one project"):
                     refused()
             with pytest.raises(ConfigError, match="one project"):
-                next(remote.views.changes())
+                next(remote.changes())
             with pytest.raises(ConfigError, match="one project"):
-                remote.export(path.with_name("out.jsonl"))
+                remote.transfer.export(path.with_name("out.jsonl"))
+
+
+@pytest.mark.parametrize("if_exists", ["update", "keep", "error"])
+def test_adding_does_not_tell_whether_a_memory_of_that_id_was_moved_away_or_erased(
+    server: WebServer, if_exists: str
+) -> None:
+    token = TokenAuth(TOKEN).issue_token(project="mine")
+
+    def add(name: str, content: str) -> tuple[int, str]:
+        body = {"content": content, "id": name, "if_exists": if_exists}
+        status, _, answer = ask(server, "POST", "/api/v1/memories", body, token)
+        return status, json.loads(answer).get("id", answer.decode())
+
+    with memorist.connect(server.url, token=TOKEN) as owner:
+        given = {name: add(name, f"the first {name}")[1] for name in ("moved", "erased")}
+        owner.update(given["moved"], project="theirs")
+        owner.forget(given["erased"], hard=True)
+        answers = {name: add(name, f"the second {name}") for name in (*given, "unused", *given.values())}
+
+        assert {status for status, _ in answers.values()} == {201}, answers
+        for name, (_, id) in answers.items():
+            assert re.fullmatch(re.escape(name) + "~[0-9a-f]{28}", id)
+            assert id not in given.values()
+            assert ask(server, "GET", f"/api/v1/memories/{quote(name, safe='')}", token=token)[0] == 200
+        assert owner.get(given["moved"]).content == "the first moved"
 
 
 def test_a_token_of_one_namespace_stays_in_it(path: Path) -> None:
     with web_server(path) as server:
-        token = Keeper(TOKEN).issue_token(namespace="team")
+        token = TokenAuth(TOKEN).issue_token(namespace="team")
         with memorist.connect(server.url, token=token) as team, memorist.connect(server.url, token=TOKEN) as own:
             team.add("a secret of the team")
-            assert team.views.access().namespace == "team"
-            for tells_of_the_machine in (team.views.settings, team.views.eval_runs):
+            assert ServerCalls(team).access().namespace == "team"
+            for tells_of_the_machine in (ServerCalls(team).settings, ServerCalls(team).eval_runs):
                 with pytest.raises(ConfigError, match="one namespace"):
                     tells_of_the_machine()
             assert len(own.search("secret")) == 0
@@ -238,7 +270,7 @@ def test_a_token_without_a_namespace_of_its_own_is_for_that_of_the_server(
 ) -> None:
     with memorist.connect(shared.url, token=TOKEN, namespace="anna") as anna:
         kept = anna.add("Anna's memory", project="api")
-        token = Keeper(TOKEN).issue_token(**rights)
+        token = TokenAuth(TOKEN).issue_token(**rights)
         doors = [(operation.method, operation.path) for operation in OPERATIONS]
 
         for method, path in doors:
@@ -255,7 +287,7 @@ def test_a_token_without_a_namespace_of_its_own_is_for_that_of_the_server(
 
 
 def test_a_signed_token_opens_no_page_and_tells_nothing_of_the_machine(shared: WebServer) -> None:
-    token = Keeper(TOKEN).issue_token()
+    token = TokenAuth(TOKEN).issue_token()
 
     assert ask(shared, "POST", "/login", {"token": token}, token=None, Origin=shared.url)[0] == 401
     for path in ("settings", "eval-runs"):
@@ -278,7 +310,7 @@ def test_a_token_is_for_the_namespace_that_the_command_names(
 ) -> None:
     token = run(*arguments, home=tmp_path).stdout.strip()
 
-    grant = Keeper((tmp_path / "state" / "memorist" / "http.key").read_text()).check_token(token)
+    grant = TokenAuth((tmp_path / "state" / "memorist" / "http.key").read_text()).check_token(token)
 
     assert grant is not None
     assert (grant.namespace, grant.any_namespace) == (namespace, False)
@@ -292,18 +324,18 @@ def test_a_token_cannot_be_for_two_namespaces(tmp_path: Path) -> None:
 
 
 def test_a_token_ends_with_its_time_and_with_the_secret_it_was_made_of() -> None:
-    keeper = Keeper(TOKEN)
+    token_auth = TokenAuth(TOKEN)
 
-    assert keeper.check_token(keeper.issue_token(seconds=60)) is not None
-    assert keeper.check_token(keeper.issue_token(seconds=-1)) is None
-    assert Keeper(TOKEN + "!").check_token(keeper.issue_token()) is None
-    assert keeper.check_token(keeper.issue_cookie()) is None
-    assert keeper.check_cookie(keeper.issue_token()) is None
+    assert token_auth.check_token(token_auth.issue_token(seconds=60)) is not None
+    assert token_auth.check_token(token_auth.issue_token(seconds=-1)) is None
+    assert TokenAuth(TOKEN + "!").check_token(token_auth.issue_token()) is None
+    assert token_auth.check_token(token_auth.issue_cookie()) is None
+    assert token_auth.check_cookie(token_auth.issue_token()) is None
 
 
 def test_a_token_that_could_be_guessed_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least 16"):
-        Keeper("secret")
+        TokenAuth("secret")
 
 
 # The page
@@ -332,7 +364,7 @@ def test_a_logout_ends_the_cookie_for_whoever_has_a_copy(path: Path, tmp_path: P
     state = {"XDG_STATE_HOME": str(tmp_path / "state")}
     with web_server(path, environ=state) as server:
         value = login(server).partition(";")[0]
-        other = Keeper(TOKEN).issue_cookie()
+        other = TokenAuth(TOKEN).issue_cookie()
         assert ask(server, "POST", "/logout", token=None, Origin=server.url, Cookie=value)[0] == 204
         assert ask(server, "GET", "/api/v1/access", token=None, Cookie=value)[0] == 401
     with web_server(path, environ=state) as server:
@@ -341,50 +373,50 @@ def test_a_logout_ends_the_cookie_for_whoever_has_a_copy(path: Path, tmp_path: P
 
 
 def test_no_other_spelling_of_an_ended_cookie_is_valid() -> None:
-    keeper = Keeper(TOKEN)
-    cookie = keeper.issue_cookie()
+    token_auth = TokenAuth(TOKEN)
+    cookie = token_auth.issue_cookie()
     signs = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     spellings = [cookie + "=", cookie + "==", cookie + "!", cookie + "\n", *(cookie[:-1] + sign for sign in signs)]
 
-    keeper.end_cookie(cookie)
+    token_auth.revoke_cookie(cookie)
 
-    assert not any(map(keeper.check_cookie, [cookie, *spellings]))
+    assert not any(map(token_auth.check_cookie, [cookie, *spellings]))
 
 
 def test_what_is_damaged_in_the_list_of_ended_cookies_does_no_harm(tmp_path: Path) -> None:
-    file = tmp_path / "http.ended"
-    keeper = Keeper(TOKEN, file)
-    ended, other = keeper.issue_cookie(), keeper.issue_cookie()
-    keeper.end_cookie(ended)
+    file = tmp_path / "http.revoked"
+    token_auth = TokenAuth(TOKEN, file)
+    ended, other = token_auth.issue_cookie(), token_auth.issue_cookie()
+    token_auth.revoke_cookie(ended)
     file.write_bytes(b"\xff\xfe\n\nnot a time at all\n" + file.read_bytes() + b"half of a li")
 
-    new = Keeper(TOKEN, file)
+    new = TokenAuth(TOKEN, file)
     assert (new.check_cookie(ended), new.check_cookie(other) is not None) == (None, True)
-    new.end_cookie(other)
-    assert Keeper(TOKEN, file).check_cookie(other) is None
+    new.revoke_cookie(other)
+    assert TokenAuth(TOKEN, file).check_cookie(other) is None
 
 
 def test_a_logout_at_another_server_is_seen_even_within_one_tick_of_the_clock(tmp_path: Path) -> None:
-    file = tmp_path / "http.ended"
-    one, two = Keeper(TOKEN, file), Keeper(TOKEN, file)
+    file = tmp_path / "http.revoked"
+    one, two = TokenAuth(TOKEN, file), TokenAuth(TOKEN, file)
     first, second = one.issue_cookie(), one.issue_cookie()
-    one.end_cookie(first)
+    one.revoke_cookie(first)
     tick = file.stat().st_mtime_ns
     assert two.check_cookie(first) is None
-    one.end_cookie(second)
+    one.revoke_cookie(second)
     os.utime(file, ns=(tick, tick))
 
     assert two.check_cookie(second) is None
 
 
 def test_the_list_of_ended_cookies_drops_those_that_have_expired(tmp_path: Path) -> None:
-    file = tmp_path / "http.ended"
-    keeper = Keeper(TOKEN, file)
-    keeper.end_cookie(keeper.issue_cookie())
+    file = tmp_path / "http.revoked"
+    token_auth = TokenAuth(TOKEN, file)
+    token_auth.revoke_cookie(token_auth.issue_cookie())
     expired = f"{int(time.time()) - 1} 0123abcd"
     file.write_text(f"{expired}\n{file.read_text()}")
 
-    keeper.end_cookie(keeper.issue_cookie())
+    token_auth.revoke_cookie(token_auth.issue_cookie())
 
     assert len(file.read_text().splitlines()) == 2
     assert expired not in file.read_text()
@@ -399,7 +431,7 @@ def test_half_of_a_character_is_no_token(shared: WebServer) -> None:
 
 
 def test_a_person_who_types_the_token_gets_the_cookie_and_a_lesser_token_does_not_do(shared: WebServer) -> None:
-    lesser = Keeper(TOKEN).issue_token(read_only=True)
+    lesser = TokenAuth(TOKEN).issue_token(read_only=True)
 
     status, headers, _ = ask(shared, "POST", "/login", {"token": TOKEN}, token=None, Origin=shared.url)
     assert status == 204
@@ -520,7 +552,7 @@ def test_without_a_setting_the_token_is_a_file_of_the_users_own(path: Path, tmp_
 def test_tokens_are_written_nowhere(path: Path) -> None:
     with web_server(path) as server:
         cookie = login(server).partition(";")[0]
-        lesser = Keeper(TOKEN).issue_token(read_only=True)
+        lesser = TokenAuth(TOKEN).issue_token(read_only=True)
         ask(server, "GET", "/api/v1/stats", token=lesser)
         ask(server, "GET", f"/api/v1/stats?token={TOKEN}")
         ask(server, "POST", "/login", {"token": "x" + TOKEN}, token=None, Origin=server.url)
@@ -562,6 +594,7 @@ def test_the_browser_is_not_told_the_key_on_its_command_line(path: Path, tmp_pat
         assert "key=" not in shown
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert server.page in html.unescape(file.read_text())
+        assert ask(server, "GET", "/api/v1/access")[0] == 200  # from now on it ends in order
     assert not file.exists()
 
 

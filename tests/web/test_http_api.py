@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,16 @@ from test_http_access import ask
 
 import memorist
 from memorist import Memorist
-from memorist.engine.inspection import Inspection
-from memorist.engine.review import Review
+from memorist.contract import Operation, Transport
+from memorist.engine.feed import ChangeFeed
 from memorist.evaluate import report
 from memorist.evaluate.report import list_runs
 from memorist.validation import quote
 from memorist.views import Change, EvalResult, ReviewItem
-from memorist.web.access import Keeper
-from memorist.web.app import etag
-from memorist.web.client import Remote
+from memorist.web.access import TokenAuth
 from memorist.web.operations import OPERATIONS
-from memorist.web.transport import Transport, multipart
+from memorist.web.server_calls import ServerCalls
+from memorist.web.transport import multipart
 from patience import LONGEST
 from web_server import TOKEN, WebServer, web_server
 
@@ -44,7 +43,7 @@ def call(server: WebServer, method: str, path: str, body: Any = None, **headers:
 # Versions
 
 
-def test_a_change_of_what_was_changed_meanwhile_is_refused(server: WebServer, remote: Remote) -> None:
+def test_a_change_of_what_was_changed_meanwhile_is_refused(server: WebServer, remote: Memorist) -> None:
     id = remote.add("one").id
     _, _, headers = call(server, "GET", f"/memories/{id}")
     seen = headers["etag"]
@@ -60,7 +59,7 @@ def test_a_change_of_what_was_changed_meanwhile_is_refused(server: WebServer, re
     assert call(server, "DELETE", f"/memories/{id}", If_Match=f'"other", {headers["etag"]}')[0] == 200
 
 
-def test_reading_does_not_change_the_version_and_every_statement_does(server: WebServer, remote: Remote) -> None:
+def test_reading_does_not_change_the_version_and_every_statement_does(server: WebServer, remote: Memorist) -> None:
     id = remote.add("one", facts=["a fact that decays"]).id
 
     def version() -> str:
@@ -73,7 +72,7 @@ def test_reading_does_not_change_the_version_and_every_statement_does(server: We
     for change in (
         lambda: remote.pin(id),
         lambda: remote.reinforce(id),
-        lambda: remote.add_fact(id, "another"),
+        lambda: remote.facts.add(id, "another"),
         lambda: remote.update(id, tags=["a"]),
         lambda: remote.supersede(id, remote.add("two").id),
     ):
@@ -89,19 +88,19 @@ _CHANGED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("field", sorted(set(OPERATION["update_memory"].body or ()) - {"session"}))
+@pytest.mark.parametrize("field", sorted(set(OPERATION["update"].body or ()) - {"session"}))
 def test_a_change_of_any_field_alone_changes_the_version(memory: Memorist, field: str) -> None:
     id = memory.add("one").id
 
-    before = etag(memory.get(id))
+    before = memory.get(id).version
     memory.update(id, **{field: _CHANGED[field]})
-    after = etag(memory.get(id))
+    after = memory.get(id).version
 
     assert before != after
-    assert etag(memory.get(id)) == after
+    assert memory.get(id).version == after
 
 
-def test_of_two_who_change_at_once_one_is_told(server: WebServer, remote: Remote) -> None:
+def test_of_two_who_change_at_once_one_is_told(server: WebServer, remote: Memorist) -> None:
     id = remote.add("0").id
     seen = call(server, "GET", f"/memories/{id}")[2]["etag"]
     answers: list[int] = []
@@ -121,7 +120,7 @@ def test_of_two_who_change_at_once_one_is_told(server: WebServer, remote: Remote
 # Keys of writes
 
 
-def test_a_write_that_is_sent_again_is_done_once(server: WebServer, remote: Remote) -> None:
+def test_a_write_that_is_sent_again_is_done_once(server: WebServer, remote: Memorist) -> None:
     body = {"role": "user", "text": "the same words again"}
 
     first = call(server, "POST", "/conversations/talk/turns", body, Idempotency_Key="k1")
@@ -151,7 +150,7 @@ def test_an_upload_is_done_once_and_its_errors_name_the_file_as_it_came(shared: 
     assert (status, "odd.json" in said, "memorist-import" in said) == (422, True, False)
 
 
-def test_a_write_that_failed_can_be_sent_again_with_its_key(server: WebServer, remote: Remote) -> None:
+def test_a_write_that_failed_can_be_sent_again_with_its_key(server: WebServer, remote: Memorist) -> None:
     id = "11111111-2222-7333-8444-555555555555"
 
     assert call(server, "POST", f"/memories/{id}/pin", Idempotency_Key="k")[0] == 404
@@ -172,7 +171,7 @@ def test_a_write_that_failed_can_be_sent_again_with_its_key(server: WebServer, r
         (b"[]", 422, "object"),
         ({}, 422, "query"),
         ({"query": 7}, 422, "query must be text"),
-        ({"query": "x", "limit": 0}, 422, "limit must be at least 1"),
+        ({"query": "x", "limit": 0}, 422, "limit must be from 1 to 1000"),
         ({"query": "x", "limit": 1e300}, 422, "limit"),
         ({"query": "x", "limit": True}, 422, "whole number"),
         ({"query": "x", "wrong": 1}, 422, "takes no argument 'wrong'"),
@@ -230,51 +229,36 @@ class _Recorder(Transport):
     """A transport that only notes what would be sent."""
 
     def __init__(self) -> None:
-        self.sent: set[tuple[str, str]] = set()
+        self.called: set[str] = set()
 
-    def call(self, method: str, path: str, **parts: Any) -> Any:
-        self.sent.add((method, path))
+    def call(self, operation: Operation, arguments: dict[str, Any]) -> Any:
+        self.called.add(f"{operation.method} {operation.path}")
+        operation.write_arguments(arguments)
         raise ConnectionError
 
-    @contextmanager
-    def open(self, method: str, path: str, **parts: Any) -> Iterator[Any]:
-        self.sent.add((method, path))
-        raise ConnectionError
-        yield
+    def close(self) -> None: ...
 
 
-def test_the_python_client_calls_every_operation(tmp_path: Path) -> None:
+def test_a_memory_on_a_server_hands_every_operation_to_its_transport() -> None:
     recorder = _Recorder()
-    remote = Remote(recorder)
-    (tmp_path / "f").write_text("x")
-    special: dict[str, Callable[[], object]] = {
-        "check": lambda: remote.check(repair=True),
-        "import_": lambda: remote.import_(tmp_path / "f"),
-        "get": lambda: remote.get(["x"]),
-        "add_many": lambda: remote.add_many(["x"]),
-        "export": lambda: remote.export(tmp_path / "out"),
-        "edit_file": lambda: remote._call(dict, "PUT", "files"),
-        "changes": lambda: next(remote.views.changes()),
-        "recalls_lost": lambda: remote.recalls_lost,
-    }
-    plain: dict[str, Callable[[], object]] = {
-        "get one": lambda: remote.get("x"),
-        "check": lambda: remote.check(),
-        "turns": lambda: remote.add_turn("user", "x", conversation="x"),
-    }
-    members = [(remote, name) for name in dir(Remote)] + [(remote.views, name) for name in vars(type(remote.views))]
-    for owner, name in members:
-        if name.startswith("_") or name in ("views", "close", "recalls_lost"):
-            continue
-        work = special.get(name) or (lambda owner=owner, name=name: _call_with_ids(getattr(owner, name)))
-        with pytest.raises((ConnectionError, memorist.MemoristError)):
-            work()
-    for work in plain.values():
+    remote = Memorist(recorder)
+    rooms = {"": remote, ServerCalls._name: ServerCalls(remote)}
+    for operation in OPERATIONS:
+        room = rooms[operation.room] if operation.room in rooms else getattr(remote, operation.room)
         with pytest.raises(ConnectionError):
-            work()
+            _call_with_ids(getattr(room, operation.attribute))
 
-    wanted = {(operation.method, re.sub(r"\{\w+\}", "x", operation.path)) for operation in OPERATIONS}
-    assert recorder.sent == wanted
+    assert recorder.called == {f"{operation.method} {operation.path}" for operation in OPERATIONS}
+    for work in (remote.get, remote.add_many, lambda _: remote.check(), lambda _: remote.check(repair=True)):
+        with pytest.raises(ConnectionError):
+            work(["x"])
+
+
+def test_what_only_the_machine_of_a_memory_can_do_is_refused_over_http() -> None:
+    remote = Memorist(_Recorder())
+    for method in (remote.documents.index, remote.documents.watch, remote.transfer.backup, remote.reembed):
+        with pytest.raises(memorist.MemoristError, match="cannot be called over HTTP: it "):
+            _call_with_ids(method)
 
 
 def _call_with_ids(method: Callable[..., object]) -> object:
@@ -293,13 +277,13 @@ def _call_with_ids(method: Callable[..., object]) -> object:
 # Looking around
 
 
-def test_a_session_is_read_in_its_order_page_by_page(remote: Remote) -> None:
+def test_a_session_is_read_in_its_order_page_by_page(remote: Memorist) -> None:
     for number in range(5):
-        remote.add_turn("user", f"turn {number}", conversation="talk")
+        remote.sessions.add_turn("user", f"turn {number}", conversation="talk")
 
     read, cursor = [], None
     while True:
-        page = remote.views.turns("chat:talk", limit=2, cursor=cursor)
+        page = remote.sessions.turns("chat:talk", limit=2, cursor=cursor)
         read += [memory.content for memory in page]
         cursor = page.cursor
         if cursor is None:
@@ -307,18 +291,18 @@ def test_a_session_is_read_in_its_order_page_by_page(remote: Remote) -> None:
     assert read == [f"turn {number}" for number in range(5)]
 
 
-def test_sessions_and_recalls_are_paged_while_others_come(remote: Remote) -> None:
+def test_sessions_and_recalls_are_paged_while_others_come(remote: Memorist) -> None:
     for number in range(4):
-        remote.start_session(id=f"session {number}")
+        remote.sessions.start(id=f"session {number}")
         remote.search(f"question {number}", record="log")
-    remote.recalls()
+    remote.searches.list()
 
-    sessions = remote.views.sessions(limit=2)
-    recalls = remote.views.recalls(limit=2)
-    remote.start_session(id="session 4")
+    sessions = remote.sessions.list(limit=2)
+    recalls = remote.searches.list(limit=2)
+    remote.sessions.start(id="session 4")
     remote.search("question 4", record="log")
-    rest = remote.views.sessions(cursor=sessions.cursor)
-    earlier = remote.views.recalls(cursor=recalls.cursor)
+    rest = remote.sessions.list(cursor=sessions.cursor)
+    earlier = remote.searches.list(cursor=recalls.cursor)
 
     assert [one.id for one in (*sessions.sessions, *rest.sessions)] == [f"session {n}" for n in (3, 2, 1, 0)]
     assert [one.query for one in (*recalls.recalls, *earlier.recalls)] == [f"question {n}" for n in (3, 2, 1, 0)]
@@ -328,41 +312,41 @@ def test_a_document_is_read_in_its_lines(target: Path | str, tmp_path: Path) -> 
     file = tmp_path / "guide.md"
     file.write_text("# Guide\n\n## One\n\nfirst words\n\n## Two\n\nsecond words\n")
     with memorist.open(target, embedder="none") as memory:
-        memory.index(file)
+        memory.documents.index(file)
     with web_server(target) as server, memorist.connect(server.url, token=TOKEN) as remote:
-        (document,) = remote.documents()
-        chunks = remote.views.chunks(document.id).chunks
-        (hit,) = remote.search_documents("second")
+        (document,) = remote.documents.list()
+        chunks = remote.documents.chunks(document.id).chunks
+        (hit,) = remote.documents.search("second")
 
-        assert remote.views.document(document.id).path == str(file)
+        assert remote.documents.get(document.id).path == str(file)
         assert [chunk.start_line for chunk in chunks] == sorted(chunk.start_line for chunk in chunks)
         assert isinstance(hit, memorist.DocumentHit)
         assert hit.memory.id in {chunk.id for chunk in chunks}
-        assert remote.document(file).id == document.id
-        assert remote.unindex(file) == 1
+        assert remote.documents.find(file).id == document.id
+        assert remote.documents.remove(file) == 1
 
 
-def test_the_surroundings_of_a_memory_are_two_links_wide(remote: Remote) -> None:
+def test_the_surroundings_of_a_memory_are_two_links_wide(remote: Memorist) -> None:
     a, b, c, d = remote.add_many(["alpha", "beta", "gamma", "delta"])
     for first, second in ((a, b), (b, c), (c, d)):
-        remote.relate(first, second, "next")
+        remote.links.add(first, second, "next")
     old = remote.add("alpha before").id
     remote.supersede(old, a)
 
-    graph = remote.views.graph(a)
+    graph = remote.review.graph(a)
 
     assert {memory.id for memory in graph.memories} == {a, b, c, old}
     stated = {(edge.source, edge.target, edge.kind) for edge in graph.edges if edge.kind != "similar"}
     assert stated >= {(a, b, "next"), (b, c, "next"), (a, old, "supersedes")}
-    assert {memory.id for memory in remote.views.graph(a, hops=1).memories} == {a, b, old}
+    assert {memory.id for memory in remote.review.graph(a, hops=1).memories} == {a, b, old}
 
 
-def test_growth_counts_days(remote: Remote) -> None:
+def test_growth_counts_days(remote: Memorist) -> None:
     remote.add_many([{"content": f"m{n}", "created_at": datetime(2026, 3, 1, tzinfo=UTC)} for n in range(3)])
     remote.search("m1", record="log")
-    remote.recalls()
+    remote.searches.list()
 
-    days = {day.day: day for day in remote.views.growth(since="2026-01-01").days}
+    days = {day.day: day for day in remote.review.growth(since="2026-01-01").days}
 
     assert days["2026-03-01"].created == 3
     today = datetime.now(UTC).date().isoformat()
@@ -372,14 +356,21 @@ def test_growth_counts_days(remote: Remote) -> None:
 @pytest.mark.parametrize("kind", ["duplicates", "contradictions", "secrets"])
 def test_pages_of_a_review_that_time_cuts_short_hold_what_one_page_holds(memory: Memorist, kind: str) -> None:
     for number in range(3):
-        memory.add(f"The nightly backup of database {number} runs on server atlas, password=hunter2!x9", near="off")
-        memory.add(f"Nightly, the backup of database {number} runs on server atlas, password=hunter2!x9", near="off")
+        memory.add(
+            f"The nightly backup of database {number} runs on server atlas, password=hunter2!x9",
+            on_near_duplicate="off",
+        )
+        memory.add(
+            f"Nightly, the backup of database {number} runs on server atlas, password=hunter2!x9",
+            on_near_duplicate="off",
+        )
 
-    whole = Review(memory, math.inf).list_items(kind, 50, None, None)
-    short, cursor, pages = Review(memory, 0), None, 0
+    memory.review.seconds = math.inf
+    whole = memory.review.list(kind)
+    memory.review.seconds, cursor, pages = 0, None, 0
     items: list[ReviewItem] = []
     while pages == 0 or cursor is not None:
-        page = short.list_items(kind, 50, cursor, None)
+        page = memory.review.list(kind, cursor=cursor)
         assert page.looked_at == 1
         items, cursor, pages = [*items, *page.items], page.cursor, pages + 1
 
@@ -387,38 +378,44 @@ def test_pages_of_a_review_that_time_cuts_short_hold_what_one_page_holds(memory:
     assert [item.memories for item in items] == [item.memories for item in whole.items] != []
 
 
-def test_what_is_worth_a_look_is_found_and_every_act_is_undone(remote: Remote) -> None:
+def test_what_is_worth_a_look_is_found_and_every_act_is_undone(remote: Memorist) -> None:
     long_ago = datetime.now(UTC) - timedelta(days=400)
-    first = remote.add("The nightly backup of the billing database runs at 02:00 on server atlas", near="off").id
-    second = remote.add("The nightly backup of the billing database runs at 04:00 on server atlas", near="off").id
-    same = remote.add("Nightly, the backup of the billing database runs at 04:00 on server atlas", near="off").id
+    first = remote.add(
+        "The nightly backup of the billing database runs at 02:00 on server atlas", on_near_duplicate="off"
+    ).id
+    second = remote.add(
+        "The nightly backup of the billing database runs at 04:00 on server atlas", on_near_duplicate="off"
+    ).id
+    same = remote.add(
+        "Nightly, the backup of the billing database runs at 04:00 on server atlas", on_near_duplicate="off"
+    ).id
     secret = remote.add(
         "The key is AKIAIOSFODNN7EXAMQLE and aws_secret_access_key = wJalrXUtnFEMIK7MDENGbPxRfiCYzzzz"
     ).id
     stale = remote.add("Anna owns billing", facts=["Anna owns billing"], created_at=long_ago).id
 
     def pairs(kind: str) -> set[frozenset[str]]:
-        return {frozenset(memory.id for memory in item.memories) for item in remote.views.review(kind).items}
+        return {frozenset(memory.id for memory in item.memories) for item in remote.review.list(kind).items}
 
     assert frozenset({first, second}) in pairs("contradictions")
     assert pairs("duplicates") == {frozenset({second, same})}
-    (contradiction, *_) = remote.views.review("contradictions").items
+    (contradiction, *_) = remote.review.list("contradictions").items
     assert any("02:00" in reason for reason in contradiction.reasons)
-    (found,) = remote.views.review("secrets").items
+    (found,) = remote.review.list("secrets").items
     assert found.memories[0].id == secret
     assert not any("wJalr" in reason for reason in found.reasons)
-    (faded,) = remote.views.review("stale_facts").items
+    (faded,) = remote.review.list("stale_facts").items
     assert (faded.memories[0].id, faded.fact is not None and faded.fact.effective < 0.5) == (stale, True)
-    assert remote.views.review("stale_facts", project="another").items == ()
-    assert {item.memories[0].id for item in remote.views.review("never_recalled").items} == {stale}
+    assert remote.review.list("stale_facts", project="another").items == ()
+    assert {item.memories[0].id for item in remote.review.list("never_recalled").items} == {stale}
 
-    remote.merge(second, [same])
+    remote.review.merge(second, [same])
     assert pairs("duplicates") == set()
     remote.unsupersede(same)
     assert pairs("duplicates") == {frozenset({second, same})}
-    remote.relate(second, first, "distinct")
+    remote.links.add(second, first, "distinct")
     assert frozenset({first, second}) not in pairs("contradictions")
-    remote.unrelate(second, first, "distinct")
+    remote.links.remove(second, first, "distinct")
     assert frozenset({first, second}) in pairs("contradictions")
 
 
@@ -455,7 +452,7 @@ def test_saved_runs_of_an_evaluation_are_listed(path: Path, tmp_path: Path) -> N
 
     environ = {"XDG_CACHE_HOME": str(tmp_path)}
     with web_server(path, environ=environ) as server, memorist.connect(server.url, token=TOKEN) as remote:
-        (run,) = remote.views.eval_runs()
+        (run,) = ServerCalls(remote).eval_runs()
 
     assert (run.name, run.version, run.measure) == ("first", "1.0", "ndcg@10")
     assert run.results == (EvalResult("notes", "balanced", 0.7, 0.6, 0.8),)
@@ -468,7 +465,7 @@ def test_a_path_is_looked_up_as_it_is_written_and_tells_nothing_of_the_servers_f
     file.write_text("# The plan\n\nPlan the launch.")
     link.symlink_to(folder)
     with memorist.open(path, embedder="none") as memory:
-        memory.index(folder)
+        memory.documents.index(folder)
     with web_server(path) as server, memorist.connect(server.url, token=TOKEN) as remote:
         for named in (
             "~root/x",
@@ -485,13 +482,13 @@ def test_a_path_is_looked_up_as_it_is_written_and_tells_nothing_of_the_servers_f
                 told = (404, f"{named} is not indexed") if method == "GET" else (200, 0)
                 found = answer["detail"].partition(";")[0] if method == "GET" else answer["count"]
                 assert (status, found) == told, (method, named)
-        assert remote.document(file).path == str(file)
+        assert remote.documents.find(file).path == str(file)
         link.unlink()
         file.unlink()
         file.symlink_to(path)  # what is stored is told of, whatever stands there by now
-        (document,) = remote.documents()
-        assert remote.views.document(document.id).path == remote.document(file).path == str(file)
-        assert remote.unindex(f"{folder}/") == 1
+        (document,) = remote.documents.list()
+        assert remote.documents.get(document.id).path == remote.documents.find(file).path == str(file)
+        assert remote.documents.remove(f"{folder}/") == 1
 
 
 # Events
@@ -510,16 +507,16 @@ def test_a_stream_that_cannot_begin_is_answered_as_a_problem(shared: WebServer) 
 
 def test_a_position_tells_nothing_of_other_namespaces(target: Path | str, memory: Memorist) -> None:
     memory.add("ours")
-    inspection = Inspection(memory)
-    before = inspection.read_position()
+    feed = ChangeFeed(memory._resources.store)
+    before = feed.read_position()
     with memorist.open(target, embedder="none", namespace="other") as other:
         other.add("theirs", facts=["a fact"])
         other.search("theirs", record="reinforce")
-        other.start_session()
+        other.sessions.start()
 
-    assert inspection.read_position() == before
+    assert feed.read_position() == before
     added = memory.add("ours as well")
-    assert inspection.changes_since(before).new == {"memories": (added.id,)}
+    assert feed.changes_since(before).new == {"memories": (added.id,)}
 
 
 def test_listeners_are_told_of_their_own_namespace_alone(path: Path) -> None:
@@ -534,7 +531,7 @@ def test_listeners_are_told_of_their_own_namespace_alone(path: Path) -> None:
         other.update(theirs.id, title="changed")
         other.search("theirs", record="log")
         other.forget(other.add("more").id, hard=True)
-        other.start_session()
+        other.sessions.start()
         own.update(kept.id, title="changed")  # an edit is an event with nothing in it
 
         first = listener.wait_for_any()
@@ -544,11 +541,11 @@ def test_listeners_are_told_of_their_own_namespace_alone(path: Path) -> None:
         assert re.fullmatch(r"[\w-]{200,}", first.position)
         added = own.add("ours, too")
         assert listener.wait_for("memories", added.id).position != first.position
-        missed = next(own.views.changes(first.position))
+        missed = next(own.changes(first.position))
         assert missed.new == {"memories": (added.id,)}
         # It is of no use elsewhere, and so is one that was changed.
         for remote, position in ((other, first.position), (own, first.position[::-1]), (own, "1-0-0-0-0-0-0-0")):
-            assert next(remote.views.changes(position)).new == {}
+            assert next(remote.changes(position)).new == {}
 
 
 @pytest.mark.parametrize("rights", [{}, {"read_only": True}, {"namespace": "default"}])
@@ -557,7 +554,7 @@ def test_a_token_for_less_is_not_told_where_the_database_is_and_how_large(path: 
         with memorist.connect(server.url, token=TOKEN) as everything:
             everything.add("x")
             assert everything.stats().path == str(path)
-        with memorist.connect(server.url, token=Keeper(TOKEN).issue_token(**rights)) as remote:
+        with memorist.connect(server.url, token=TokenAuth(TOKEN).issue_token(**rights)) as remote:
             stats = remote.stats()
             assert (stats.path, stats.size_bytes, stats.memories) == (None, None, 1)
             assert str(path.parent) not in repr((stats, remote.check()))
@@ -566,7 +563,7 @@ def test_a_token_for_less_is_not_told_where_the_database_is_and_how_large(path: 
 def test_a_purge_by_a_token_of_one_namespace_leaves_the_copies_of_the_whole_file(path: Path) -> None:
     copy = path.with_name(f"{path.name}.before-restore")
     with web_server(path) as server:
-        for token, stays in ((Keeper(TOKEN).issue_token(namespace="team"), True), (TOKEN, False)):
+        for token, stays in ((TokenAuth(TOKEN).issue_token(namespace="team"), True), (TOKEN, False)):
             copy.write_text("of every namespace")
             with memorist.connect(server.url, token=token) as remote:
                 remote.forget(remote.add(f"gone, stays: {stays}").id)
@@ -577,8 +574,8 @@ def test_a_purge_by_a_token_of_one_namespace_leaves_the_copies_of_the_whole_file
 class Listener:
     """Changes as they arrive, read by a thread."""
 
-    def __init__(self, remote: Remote, position: str | None = None) -> None:
-        self._changes = remote.views.changes(position)
+    def __init__(self, remote: Memorist, position: str | None = None) -> None:
+        self._changes = remote.changes(position)
         self.hello = next(self._changes)
         self._queue: queue.Queue[Change] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
@@ -604,7 +601,7 @@ class Listener:
         return self._queue.get(timeout=LONGEST)
 
 
-def test_what_other_processes_write_and_recall_is_told(target: Path | str, server: WebServer, remote: Remote) -> None:
+def test_what_other_processes_write_and_recall_is_told(target: Path | str, server: WebServer, remote: Memorist) -> None:
     listener = Listener(remote)
 
     code = (
@@ -612,16 +609,16 @@ def test_what_other_processes_write_and_recall_is_told(target: Path | str, serve
         "with memorist.open(sys.argv[1], embedder='none') as memory:\n"
         "    print(memory.add('written elsewhere').id)\n"
         "    memory.search('elsewhere', record='log')\n"
-        "    print(memory.recalls()[0].id)\n"
+        "    print(memory.searches.list()[0].id)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(target)], capture_output=True, text=True, check=True)
     id, recall = done.stdout.split()
 
     assert listener.wait_for("memories", id)
-    assert recall in {one.id for one in remote.recalls()}
+    assert recall in {one.id for one in remote.searches.list()}
 
 
-def test_an_edit_by_another_is_told_even_though_it_has_no_log(remote: Remote, memory: Memorist) -> None:
+def test_an_edit_by_another_is_told_even_though_it_has_no_log(remote: Memorist, memory: Memorist) -> None:
     id = memory.add("one").id
     listener = Listener(remote)
 
@@ -632,11 +629,11 @@ def test_an_edit_by_another_is_told_even_though_it_has_no_log(remote: Remote, me
 
 def test_whoever_was_away_is_told_what_came_meanwhile_even_by_a_new_server(target: Path | str) -> None:
     with web_server(target) as server, memorist.connect(server.url, token=TOKEN) as remote:
-        with closing(remote.views.changes()) as changes:
+        with closing(remote.changes()) as changes:
             seen = next(changes).position
         added = remote.add("meanwhile").id
     with web_server(target) as server, memorist.connect(server.url, token=TOKEN) as remote:
-        with closing(remote.views.changes(seen)) as changes:
+        with closing(remote.changes(seen)) as changes:
             assert added in next(changes).new["memories"]
-        with closing(remote.views.changes("not-a-position-1")) as changes:
+        with closing(remote.changes("not-a-position-1")) as changes:
             assert next(changes).new == {}

@@ -1,15 +1,18 @@
 """The server under attack: slow and large bodies, idle connections, many requests at once. It stays up and answers."""
 
 import http.client
+import io
 import json
 import re
 import socket
 import threading
 import time
+import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import apsw
@@ -17,7 +20,7 @@ import pytest
 from test_http_access import ask
 
 import memorist
-from memorist.web.access import Keeper
+from memorist.web.access import TokenAuth
 from memorist.web.connections import HEADER_SECONDS, MAX_CONNECTIONS
 from memorist.web.events import MAX_LISTENERS
 from patience import LONGEST
@@ -36,13 +39,17 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
         yield running
 
 
-def memory_mib(server: WebServer) -> float:
+def memory_mib(server: WebServer, of: str = "VmRSS") -> float:
     status = Path(f"/proc/{server.process.pid}/status")
     if not status.exists():
         pytest.skip("this system does not tell how much memory a process has")
-    found = re.search(r"VmRSS:\s+(\d+)", status.read_text())
+    found = re.search(rf"{of}:\s+(\d+)", status.read_text())
     assert found
     return int(found[1]) / 1024
+
+
+def peak_memory_mib(server: WebServer) -> float:
+    return memory_mib(server, "VmHWM")
 
 
 def open_files(server: WebServer) -> int:
@@ -238,7 +245,7 @@ def test_a_pattern_of_what_is_no_secret_is_refused(attacked: WebServer, pattern:
 )
 def test_a_million_accents_in_disorder_do_not_freeze_the_server(attacked: WebServer, path: str, field: str) -> None:
     """Python sorts the accents of one letter in quadratic time, and nothing else runs in the process meanwhile."""
-    token = Keeper(TOKEN).issue_token(project=None if "turns" in path else "accents")
+    token = TokenAuth(TOKEN).issue_token(project=None if "turns" in path else "accents")
     body = {field: "a" + "\u0301\u0316" * 499_999} | ({"role": "user"} if "turns" in path else {})
 
     assert ask(attacked, "POST", f"/api/v1/{path}", body, token)[0] in (200, 201)
@@ -248,7 +255,7 @@ def test_a_million_accents_in_disorder_do_not_freeze_the_server(attacked: WebSer
 @pytest.mark.parametrize("name", ["self", "profile", "lens", "query", "limit", "arguments", ""])
 def test_no_name_of_an_option_fails_a_search(attacked: WebServer, name: str) -> None:
     options = {"query": "x", "options": {name: "x"}}
-    project = Keeper(TOKEN).issue_token(project="api")
+    project = TokenAuth(TOKEN).issue_token(project="api")
 
     assert ask(attacked, "POST", "/api/v1/search", options, project)[0] in (404, 422)
     assert ask(attacked, "POST", "/api/v1/search", options)[0] in (404, 422)
@@ -271,7 +278,7 @@ def test_a_signal_ends_the_server_while_a_request_works(path: Path) -> None:
 
 def test_streams_of_events_end_with_the_server(path: Path) -> None:
     with web_server(path) as server, memorist.connect(server.url, token=TOKEN) as remote:
-        changes = remote.views.changes()
+        changes = remote.changes()
         next(changes)
         ended = threading.Event()
 
@@ -329,7 +336,7 @@ def test_a_body_of_many_small_values_is_taken(attacked: WebServer) -> None:
 def test_deep_json_is_refused_and_poisons_nothing(attacked: WebServer, levels: int) -> None:
     """By whatever token it comes: nothing is stored, and the owner reads on."""
     deep = '{"a":' * levels + "1" + "}" * levels
-    token = Keeper(TOKEN).issue_token(project="poison")
+    token = TokenAuth(TOKEN).issue_token(project="poison")
     for method, path, body in (
         ("POST", "memories", f'{{"content": "a poison pill", "metadata": {deep}}}'),
         ("POST", "search", f'{{"query": "x", "metadata": {deep}}}'),
@@ -345,5 +352,128 @@ def test_deep_json_is_refused_and_poisons_nothing(attacked: WebServer, levels: i
         assert ask(attacked, "GET", f"/api/v1/memories?metadata={quote(deep)}", token=token)[0] in (400, 422)
     with memorist.connect(attacked.url, token=TOKEN) as remote:
         assert remote.count(project="poison") == 0
-        assert remote.lenses() == []
+        assert remote.lenses.list() == []
     assert_well(attacked)
+
+
+def upload(server: WebServer, name: str, content: bytes, token: str) -> tuple[int, dict[str, Any]]:
+    head = f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'.encode()
+    form = head + content + b"\r\n--x--\r\n"
+    status, _, body = ask(server, "POST", "/api/v1/import", form, token, Content_Type="multipart/form-data; boundary=x")
+    return status, json.loads(body)
+
+
+def zip_of(*members: bytes) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        for number, member in enumerate(members):
+            archive.writestr(f"conversations-{number:03}.json", member)
+    return packed.getvalue()
+
+
+MANY = b"[" + b"[]," * 8_000_000 + b"[]]"  # 24 MB, and 900 MB as Python's objects
+SOME = b"[" + b"[]," * 600_000 + b"[]]"
+TALK = b'{"role": "user", "content": "hello"}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("conversations.json", MANY),
+        ("conversations.json", MANY.decode().encode("utf-16-le")),
+        ("memories.json", b'{"results": ' + MANY + b"}"),
+        ("export.zip", zip_of(*[SOME] * 10)),
+        ("lines.jsonl", TALK + MANY + b"\n"),
+        ("backup.jsonl", b'{"memorist": 1, "x": ' + MANY + b"}\n"),
+    ],
+    ids=["document", "document in UTF-16", "mem0", "zip", "line", "export"],
+)
+def test_an_upload_of_millions_of_values_is_refused_before_they_fill_the_memory(
+    path: Path, name: str, content: bytes
+) -> None:
+    with web_server(path) as server:
+        token = TokenAuth(TOKEN).issue_token(namespace="small")
+        assert upload(server, "talk.jsonl", TALK, token)[0] == 200
+        before, started = peak_memory_mib(server), time.monotonic()
+
+        status, answer = upload(server, name, content, token)
+
+        took, grown = time.monotonic() - started, peak_memory_mib(server) - before
+        told = json.dumps(answer)
+        assert (took < 10, grown < 300) == (True, True), f"{took:.1f} s, {grown:.0f} MiB"
+        assert status == (200 if name == "lines.jsonl" else 422), told[:500]
+        assert "more than 1,500,000 objects and lists" in told, told[:500]
+        assert "`memorist import FILE`" in told, told[:500]
+        assert_well(server)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"items": [' + b"[]," * 5_000_000 + b"[]]}", b'{"x": [' + b'"ab",' * 3_000_000 + b"1]}"],
+    ids=["lists", "texts"],
+)
+def test_a_body_of_millions_of_values_is_refused_before_they_fill_the_memory(path: Path, body: bytes) -> None:
+    with web_server(path) as server:
+        token = TokenAuth(TOKEN).issue_token(project="small")
+        ask(server, "GET", "/api/v1/memories", token=token)
+        before = peak_memory_mib(server)
+
+        status, _, answer = ask(server, "POST", "/api/v1/search", body, token)
+
+        grown = peak_memory_mib(server) - before
+        assert grown < 120, f"{grown:.0f} MiB"
+        assert (status, json.loads(answer)["type"]) == (413, "urn:memorist:problem:too-large"), answer[:500]
+        assert "send it in several requests" in json.loads(answer)["detail"]
+
+
+def test_a_large_export_of_another_program_is_still_taken(attacked: WebServer) -> None:
+    """Prose and code have as many commas and brackets as an attack, but within texts."""
+    turn = {
+        "uuid": "x",
+        "sender": "human",
+        "created_at": "2026-01-01T00:00:00Z",
+        "text": 'f([{"a\\": [1,2,3]}])\n' * 20_000,
+    }
+    talks = [{"uuid": f"talk {n}", "name": "a talk", "chat_messages": [turn | {"uuid": f"{n}"}]} for n in range(60)]
+    content = json.dumps(talks).encode()
+    assert content.count(b"[") + content.count(b"{") > 2_000_000
+
+    status, answer = upload(attacked, "conversations.json", content, TOKEN)
+
+    assert (status, answer["added"], answer["skipped"]) == (200, 60, [])
+
+
+def test_an_upload_of_lines_that_cannot_be_read_names_some_of_them(attacked: WebServer) -> None:
+    status, answer = upload(attacked, "talk.jsonl", TALK + b"1\n" * 300_000, TOKEN)
+
+    assert status == 200
+    assert len(answer["skipped"]) <= 10_001
+    assert answer["skipped"][-1][0] == "290,000 more"
+
+
+def test_a_costly_filter_keeps_nobody_from_writing_while_memories_are_forgotten(path: Path) -> None:
+    with memorist.open(path, embedder="none") as memory:
+        nested = [{"c": f"value {number}"} for number in range(20)]
+        memory.add_many(
+            {"content": f"note {number}", "project": "small", "metadata": {"a": {"b": nested}}}
+            for number in range(4000)
+        )
+    costly = {"metadata": {"$not": {"$or": [{"a.b.c": {"$gt": f"zzz{number}"}} for number in range(100)]}}}
+    token, waits, ended = TokenAuth(TOKEN).issue_token(project="small"), list[float](), threading.Event()
+    with web_server(path) as server, ThreadPoolExecutor(1) as pool:
+
+        def write() -> None:
+            while not ended.is_set():
+                started = time.monotonic()
+                assert ask(server, "POST", "/api/v1/memories", {"content": f"other {len(waits)}"})[0] == 201
+                waits.append(time.monotonic() - started)
+
+        writing = pool.submit(write)
+        started = time.monotonic()
+        status, _, answer = ask(server, "POST", "/api/v1/memories:forget", costly, token)
+        took = time.monotonic() - started
+        ended.set()
+        writing.result(LONGEST)
+
+        assert (status, json.loads(answer)) == (200, {"count": 4000})
+        assert max(waits) < took / 2, f"a writer waited {max(waits):.1f} s of {took:.1f} s"

@@ -49,7 +49,7 @@ def test_exports_are_bounded_and_give_their_place_back(memory: Memorist, begin: 
             left.leave()
             await read(left)
         whole = io.BytesIO()
-        memory.export(whole)
+        memory.transfer.export(whole)
         assert sorted((await read(begin())).splitlines()) == sorted(whole.getvalue().splitlines())
 
     run(scenario())

@@ -24,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
 import memorist
 from memorist.web.openapi import build_document
 from memorist.web.operations import OPERATIONS
+from memorist.web.server_calls import ServerCalls
 from patience import LONGEST
 from web_server import TOKEN, WebServer, web_server
 
@@ -34,7 +35,7 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-STREAMS = {"events"}  # it has no end
+STREAMS = {"changes"}  # it has no end
 FEW, MANY = 3, 28  # cases of each operation; 28 of each are more than 2,000
 
 
@@ -42,7 +43,7 @@ FEW, MANY = 3, 28  # cases of each operation; 28 of each are more than 2,000
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     with web_server(tmp_path_factory.mktemp("fuzz") / "memory.db") as running:
         with memorist.connect(running.url, token=TOKEN) as remote:
-            remote.views.import_sample()
+            ServerCalls(remote).import_sample()
         yield running
 
 
@@ -53,7 +54,7 @@ def list_known_ids(server: WebServer) -> dict[str, list[str]]:
         return {
             "memories": [memory.id for memory in memories],
             "facts": [fact.id for memory in memories for fact in memory.facts] or [memories[0].id],
-            "sessions": [session.id for session in remote.sessions()] or [memories[0].id],
+            "sessions": [session.id for session in remote.sessions.list()] or [memories[0].id],
         }
 
 

@@ -44,46 +44,6 @@ export interface Problem {
   detail: string;
 }
 
-/** The answer to a search: a sequence of hits, best first. */
-export interface Results {
-  hits: (DocumentHit | Hit)[];
-  query: string;
-  mode: string;
-  profile: string;
-  took_ms: number;
-  degraded: string | null;
-  suggestion: string | null;
-  hidden: Record<string, number>;
-  facets: Record<string, Record<string, number>>;
-  plan: Record<string, unknown> | null;
-  detail: string;
-  lens: string | null;
-  relevant: boolean;
-}
-
-/** A passage of an indexed file. `memory` is the chunk, with the file's path as its source. */
-export interface DocumentHit {
-  memory: Memory;
-  score: number;
-  relevance: number;
-  match: string[];
-  snippet: string;
-  highlights: number[][];
-  keyword_score: number | null;
-  similarity: number | null;
-  confidence: number;
-  facts: Fact[];
-  trace: Record<string, number>;
-  raw: Record<string, number>;
-  path: string;
-  title: string | null;
-  breadcrumb: string[];
-  start_line: number;
-  end_line: number;
-  document: string;
-  ordinal: number;
-}
-
 /** One stored text with its metadata. */
 export interface Memory {
   id: string;
@@ -157,6 +117,85 @@ export interface NearDuplicate {
   merged: boolean;
 }
 
+/** Memories in the order their ids were asked for, and the ids that were not found. */
+export interface Memories {
+  memories: Memory[];
+  missing: string[];
+}
+
+/** One page of a listing, newest first, and the cursor of the next (None at the end). */
+export interface Page {
+  memories: Memory[];
+  cursor: string | null;
+}
+
+/** Memories in the order they happened, the anchor among them, and the sessions they come from. */
+export interface Timeline {
+  memories: Memory[];
+  anchor: string | null;
+  sessions: Session[];
+}
+
+/** A conversation or a piece of work in which memories were made and used. */
+export interface Session {
+  id: string;
+  namespace: string;
+  project: string | null;
+  started_at: string;
+  ended_at: string | null;
+  summary: string | null;
+  memories: number;
+}
+
+/** A memory's text before an update. */
+export interface Version {
+  content: string;
+  title: string | null;
+  tags: string[];
+  replaced_at: string;
+}
+
+/** The answer to a search: a sequence of hits, best first. */
+export interface Results {
+  hits: (DocumentHit | Hit)[];
+  query: string;
+  mode: string;
+  profile: string;
+  took_ms: number;
+  degraded: string | null;
+  suggestion: string | null;
+  hidden: Record<string, number>;
+  facets: Record<string, Record<string, number>>;
+  plan: Record<string, unknown> | null;
+  detail: string;
+  lens: string | null;
+  relevant: boolean;
+}
+
+/** A passage of an indexed file. `memory` is the chunk, with the file's path as its source. */
+export interface DocumentHit {
+  memory: Memory;
+  score: number;
+  relevance: number;
+  match: string[];
+  snippet: string;
+  highlights: number[][];
+  keyword_score: number | null;
+  similarity: number | null;
+  confidence: number;
+  facts: Fact[];
+  trace: Record<string, number>;
+  raw: Record<string, number>;
+  path: string;
+  title: string | null;
+  breadcrumb: string[];
+  start_line: number;
+  end_line: number;
+  document: string;
+  ordinal: number;
+  is_superseded: boolean;
+}
+
 /** A memory found by a search, with its scores. */
 export interface Hit {
   memory: Memory;
@@ -171,65 +210,7 @@ export interface Hit {
   facts: Fact[];
   trace: Record<string, number>;
   raw: Record<string, number>;
-}
-
-/** The answers to one question by several profiles or lenses, in the order they were named. */
-export interface Comparison {
-  answers: Results[];
-}
-
-/** A query with its misspelt words corrected; null where all are known. */
-export interface Suggestion {
-  suggestion: string | null;
-}
-
-/** A block of memories for a language model, or an empty text. */
-export interface Block {
-  context: string;
-}
-
-/** A saved view: filters, a profile, and boosts. */
-export interface Lens {
-  name: string;
-  filters: Record<string, unknown>;
-  boosts: Record<string, Record<string, number>>;
-  recency: Record<string, unknown> | null;
-  profile: string | null;
-}
-
-/** The id or name of what is gone. */
-export interface Forgotten {
-  id: string;
-}
-
-/** One page of a listing, newest first, and the cursor of the next (None at the end). */
-export interface Page {
-  memories: Memory[];
-  cursor: string | null;
-}
-
-/** Ids, in the order of what was sent. */
-export interface Ids {
-  ids: string[];
-}
-
-/** Memories in the order their ids were asked for, and the ids that were not found. */
-export interface Memories {
-  memories: Memory[];
-  missing: string[];
-}
-
-/** The number of what was counted or changed. */
-export interface Count {
-  count: number;
-}
-
-/** A memory's text before an update. */
-export interface Version {
-  content: string;
-  title: string | null;
-  tags: string[];
-  replaced_at: string;
+  is_superseded: boolean;
 }
 
 /** A memory related to another: by links, the most certain of which is `relation`, or by similarity (then it is None). */
@@ -251,12 +232,46 @@ export interface Relation {
   valid_until: string | null;
 }
 
-/** A judgement whether a memory, by its id, was a good answer to a query. */
-export interface Feedback {
-  memory: string;
-  query: string;
-  good: boolean;
-  at: string;
+/** Counts of everything in a store. A token of one namespace is not told the path and size of the whole database. */
+export interface Stats {
+  path: string | null;
+  namespace: string;
+  memories: number;
+  deleted: number;
+  projects: number;
+  vectors: number;
+  pending: number;
+  model: string | null;
+  models: Record<string, number>;
+  size_bytes: number | null;
+  schema: string;
+  database: string;
+  superseded: number;
+  pinned: number;
+  facts: number;
+  relations: number;
+  sessions: number;
+  recalls: number;
+  documents: number;
+  chunks: number;
+  chunks_pending: number;
+  recalls_lost: number;
+}
+
+/** The problems that `check` found, and those it repaired. */
+export interface CheckReport {
+  ok: boolean;
+  problems: string[];
+  repaired: string[];
+  skipped: string[];
+  memories: number;
+  vectors: number;
+}
+
+/** Sessions, the latest first, and the cursor of the next page (None at the end). */
+export interface SessionPage {
+  sessions: Session[];
+  cursor: string | null;
 }
 
 /** The session a memory was last used in, how (`usage`), and how many memories that session has. */
@@ -264,124 +279,6 @@ export interface SessionContext {
   session: Session;
   usage: string;
   at: string;
-}
-
-/** A conversation or a piece of work in which memories were made and used. */
-export interface Session {
-  id: string;
-  namespace: string;
-  project: string | null;
-  started_at: string;
-  ended_at: string | null;
-  summary: string | null;
-  memories: number;
-}
-
-/** Memories in the order they happened, the anchor among them, and the sessions they come from. */
-export interface Timeline {
-  memories: Memory[];
-  anchor: string | null;
-  sessions: Session[];
-}
-
-/** Items to review, how many memories or facts were looked at for them, and the cursor to go on with. */
-export interface ReviewPage {
-  items: ReviewItem[];
-  looked_at: number;
-  cursor: string | null;
-}
-
-/** Something worth a look: `memories` are concerned, the newer one first. */
-export interface ReviewItem {
-  kind: string;
-  memories: Memory[];
-  reasons: string[];
-  similarity: number | null;
-  fact: Fact | null;
-}
-
-/** The surroundings of a memory, itself first, and the links between them. */
-export interface Graph {
-  center: string;
-  memories: Memory[];
-  edges: GraphEdge[];
-}
-
-/** A link between two memories of a graph; a `kind` of "similar" was found, any other was stated. */
-export interface GraphEdge {
-  source: string;
-  target: string;
-  kind: string;
-  weight: number;
-}
-
-/** Counts of each day since a time on which anything happened, the earliest first. */
-export interface Growth {
-  since: string;
-  days: DayCount[];
-}
-
-/** The numbers of one day (UTC): memories by when they happened and were stored, recalls, and those that helped. */
-export interface DayCount {
-  day: string;
-  created: number;
-  recorded: number;
-  recalls: number;
-  relevant: number;
-}
-
-/** A saved run of an evaluation, with its results by one measure. */
-export interface EvalRun {
-  name: string;
-  saved_at: string;
-  version: string;
-  measure: string;
-  results: EvalResult[];
-}
-
-/** The quality of the answers of one system to one dataset: the mean of a measure, and its 95 % interval. */
-export interface EvalResult {
-  dataset: string;
-  system: string;
-  mean: number;
-  low: number;
-  high: number;
-}
-
-/** Recorded searches, the latest first, and the cursor of the next page (None at the end). */
-export interface RecallPage {
-  recalls: Recall[];
-  cursor: string | null;
-}
-
-/** A recorded search and what it found. `query` is None once a memory it found was erased. */
-export interface Recall {
-  id: string;
-  query: string | null;
-  at: string;
-  mode: string;
-  profile: string;
-  lens: string | null;
-  session: string | null;
-  memories: RecalledMemory[];
-  surface: string | null;
-  tokens: number | null;
-}
-
-/** A memory in the answer to a recorded search, with the ids of its facts and its text in an agent's prompt. */
-export interface RecalledMemory {
-  id: string;
-  place: number;
-  score: number;
-  relevance: number;
-  facts: string[];
-  prompt: string | null;
-}
-
-/** Sessions, the latest first, and the cursor of the next page (None at the end). */
-export interface SessionPage {
-  sessions: Session[];
-  cursor: string | null;
 }
 
 /** Indexed files by path, and the cursor of the next page (None at the end). */
@@ -441,6 +338,104 @@ export interface File {
   updated_at: string;
 }
 
+/** A saved view: filters, a profile, and boosts. */
+export interface Lens {
+  name: string;
+  filters: Record<string, unknown>;
+  boosts: Record<string, Record<string, number>>;
+  recency: Record<string, unknown> | null;
+  profile: string | null;
+}
+
+/** Recorded searches, the latest first, and the cursor of the next page (None at the end). */
+export interface RecallPage {
+  recalls: Recall[];
+  cursor: string | null;
+}
+
+/** A recorded search and what it found. `query` is None once a memory it found was erased. */
+export interface Recall {
+  id: string;
+  query: string | null;
+  at: string;
+  mode: string;
+  profile: string;
+  lens: string | null;
+  session: string | null;
+  memories: RecalledMemory[];
+  surface: string | null;
+  tokens: number | null;
+}
+
+/** A memory in the answer to a recorded search, with the ids of its facts and its text in an agent's prompt. */
+export interface RecalledMemory {
+  id: string;
+  place: number;
+  score: number;
+  relevance: number;
+  facts: string[];
+  prompt: string | null;
+}
+
+/** A judgement whether a memory, by its id, was a good answer to a query. */
+export interface Feedback {
+  memory: string;
+  query: string;
+  good: boolean;
+  at: string;
+}
+
+/** Items to review, how many memories or facts were looked at for them, and the cursor to go on with. */
+export interface ReviewPage {
+  items: ReviewItem[];
+  looked_at: number;
+  cursor: string | null;
+}
+
+/** Something worth a look: `memories` are concerned, the newer one first. */
+export interface ReviewItem {
+  kind: string;
+  memories: Memory[];
+  reasons: string[];
+  similarity: number | null;
+  fact: Fact | null;
+}
+
+/** The answers to one question by several profiles or lenses, in the order they were named. */
+export interface Comparison {
+  answers: Results[];
+}
+
+/** The surroundings of a memory, itself first, and the links between them. */
+export interface Graph {
+  center: string;
+  memories: Memory[];
+  edges: GraphEdge[];
+}
+
+/** A link between two memories of a graph; a `kind` of "similar" was found, any other was stated. */
+export interface GraphEdge {
+  source: string;
+  target: string;
+  kind: string;
+  weight: number;
+}
+
+/** Counts of each day since a time on which anything happened, the earliest first. */
+export interface Growth {
+  since: string;
+  days: DayCount[];
+}
+
+/** The numbers of one day (UTC): memories by when they happened and were stored, recalls, and those that helped. */
+export interface DayCount {
+  day: string;
+  created: number;
+  recorded: number;
+  recalls: number;
+  relevant: number;
+}
+
 /** Counts of one import. `known` was there already; `skipped` could not be imported. */
 export interface ImportReport {
   format: string;
@@ -451,45 +446,42 @@ export interface ImportReport {
   redacted: Record<string, number>;
 }
 
-/** Counts of everything in a store, and the recalls that could not be recorded. */
-export interface StatsAnswer {
-  stats: Stats;
-  recalls_lost: number;
-}
-
-/** Counts of everything in a store. A token of one namespace is not told the path and size of the whole database. */
-export interface Stats {
-  path: string | null;
+/** The rights of a token, and what it is used on. */
+export interface Access {
+  version: string;
   namespace: string;
-  memories: number;
-  deleted: number;
-  projects: number;
-  vectors: number;
-  pending: number;
-  model: string | null;
-  models: Record<string, number>;
-  size_bytes: number | null;
-  schema: string;
-  database: string;
-  superseded: number;
-  pinned: number;
-  facts: number;
-  relations: number;
-  sessions: number;
-  recalls: number;
-  documents: number;
-  chunks: number;
-  chunks_pending: number;
+  project: string | null;
+  read_only: boolean;
 }
 
-/** The problems that `check` found, and those it repaired. */
-export interface CheckReport {
-  ok: boolean;
-  problems: string[];
-  repaired: string[];
-  skipped: string[];
-  memories: number;
-  vectors: number;
+/** The settings that hold, and where each that is not a default comes from. */
+export interface SettingsAnswer {
+  settings: Record<string, unknown>;
+  origins: Record<string, string>;
+}
+
+/** A saved run of an evaluation, with its results by one measure. */
+export interface EvalRun {
+  name: string;
+  saved_at: string;
+  version: string;
+  measure: string;
+  results: EvalResult[];
+}
+
+/** The quality of the answers of one system to one dataset: the mean of a measure, and its 95 % interval. */
+export interface EvalResult {
+  dataset: string;
+  system: string;
+  mean: number;
+  low: number;
+  high: number;
+}
+
+/** A ranking profile and its options. */
+export interface ProfileInfo {
+  name: string;
+  options: Record<string, unknown>;
 }
 
 /** A model that is bundled or can be added. */
@@ -501,27 +493,7 @@ export interface ModelInfo {
   active: boolean;
 }
 
-/** A ranking profile and its options. */
-export interface ProfileInfo {
-  name: string;
-  options: Record<string, unknown>;
-}
-
-/** The settings that hold, and where each that is not a default comes from. */
-export interface SettingsAnswer {
-  settings: Record<string, unknown>;
-  origins: Record<string, string>;
-}
-
-/** The rights of a token, and what it is used on. */
-export interface Access {
-  version: string;
-  namespace: string;
-  project: string | null;
-  read_only: boolean;
-}
-
-export class MemoristClient {
+class Connection {
   readonly #base: string;
   readonly #options: ClientOptions;
 
@@ -530,7 +502,7 @@ export class MemoristClient {
     this.#options = options;
   }
 
-  async #send(method: string, path: string, parts: RequestParts = {}): Promise<Response> {
+  async send(method: string, path: string, parts: RequestParts = {}): Promise<Response> {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(parts.query ?? {})) {
       for (const one of Array.isArray(value) ? value : value === undefined ? [] : [value]) {
@@ -559,258 +531,513 @@ export class MemoristClient {
     return answer;
   }
 
-  async #json<T>(method: string, path: string, parts: RequestParts = {}): Promise<T> {
-    return (await (await this.#send(method, path, parts)).json()) as T;
+  async json<T>(method: string, path: string, parts: RequestParts = {}): Promise<T> {
+    return (await (await this.send(method, path, parts)).json()) as T;
+  }
+}
+
+/** The operations of `sessions`. */
+export class SessionsRoom {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
   }
 
-  /** Find memories by word and by meaning, best first. */
-  async search(body: { query: string; limit?: number; offset?: number; mode?: "hybrid" | "keyword" | "semantic"; project?: string | string[]; session?: string; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; fact_kind?: string | string[]; month?: string | string[]; since?: string | number; until?: string | number; as_of?: string | number; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; metadata?: Record<string, unknown>; now?: string | number; include_superseded?: boolean; include_facts?: boolean; include_documents?: boolean; detail?: "index" | "snippet" | "full"; record?: "off" | "log" | "reinforce"; record_session?: string; facets?: ("project" | "sector" | "tier" | "kind" | "tag" | "source" | "fact_kind" | "month")[]; explain?: boolean; options?: Record<string, unknown>; profile?: "balanced" | "precise" | "fast" | "rank" | "salience" | "semantic-first" | "confidence" | "notes"; lens?: string }): Promise<Results> {
-    return this.#json<Results>("POST", `/search`, { body: JSON.stringify(body) });
+  /** Start a session; give its id to `add(session=...)` and `search(record_session=...)`. */
+  async start(body: { project?: string; id?: string; summary?: string } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Session> {
+    return this.#connection.json<Session>("POST", `/sessions`, { body: JSON.stringify(body), headers });
   }
 
-  /** Answer a question once for each of several profiles or lenses. */
-  async compare(body: { query: string; limit?: number; offset?: number; mode?: "hybrid" | "keyword" | "semantic"; project?: string | string[]; session?: string; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; fact_kind?: string | string[]; month?: string | string[]; since?: string | number; until?: string | number; as_of?: string | number; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; metadata?: Record<string, unknown>; now?: string | number; include_superseded?: boolean; include_facts?: boolean; include_documents?: boolean; detail?: "index" | "snippet" | "full"; record?: "off" | "log" | "reinforce"; record_session?: string; facets?: ("project" | "sector" | "tier" | "kind" | "tag" | "source" | "fact_kind" | "month")[]; explain?: boolean; options?: Record<string, unknown>; profiles?: ("balanced" | "precise" | "fast" | "rank" | "salience" | "semantic-first" | "confidence" | "notes")[]; lenses?: string[] }): Promise<Comparison> {
-    return this.#json<Comparison>("POST", `/compare`, { body: JSON.stringify(body) });
+  /** List sessions, the latest first, page by page; `active` chooses those that have not, or have, ended. */
+  async list(query: { project?: string; active?: boolean; deleted?: boolean; limit?: number; cursor?: string } = {}): Promise<SessionPage> {
+    return this.#connection.json<SessionPage>("GET", `/sessions`, { query });
   }
 
-  /** Find passages in indexed files. */
-  async searchDocuments(body: { query: string; limit?: number; mode?: "hybrid" | "keyword" | "semantic"; profile?: "balanced" | "precise" | "fast" | "rank" | "salience" | "semantic-first" | "confidence" | "notes"; project?: string | string[]; sector?: string | string[]; tags?: string | string[]; since?: string | number; until?: string | number; grouped?: boolean; neighbours?: number; explain?: boolean; options?: Record<string, unknown> }): Promise<Results> {
-    return this.#json<Results>("POST", `/documents:search`, { body: JSON.stringify(body) });
+  /** End a session; nothing can be added to it any more. */
+  async end(id: string, body: { summary?: string } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Session> {
+    return this.#connection.json<Session>("POST", `/sessions/${encodeURIComponent(id)}/end`, { body: JSON.stringify(body), headers });
   }
 
-  /** Count memories by the values of fields. */
-  async facets(body: { query?: string; fields?: ("project" | "sector" | "tier" | "kind" | "tag" | "source" | "fact_kind" | "month")[]; include_superseded?: boolean; project?: string | string[]; session?: string; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; fact_kind?: string | string[]; month?: string | string[]; since?: string | number; until?: string | number; as_of?: string | number; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; metadata?: Record<string, unknown> } = {}): Promise<Record<string, Record<string, number>>> {
-    return this.#json<Record<string, Record<string, number>>>("POST", `/facets`, { body: JSON.stringify(body) });
+  /** Set the summary of a session, also after it has ended. */
+  async summarise(id: string, body: { summary: string | null }, headers: { "Idempotency-Key"?: string } = {}): Promise<Session> {
+    return this.#connection.json<Session>("PATCH", `/sessions/${encodeURIComponent(id)}`, { body: JSON.stringify(body), headers });
   }
 
-  /** Correct misspelt words of a query. */
-  async suggest(query: { query: string }): Promise<Suggestion> {
-    return this.#json<Suggestion>("GET", `/suggest`, { query });
+  /** Hide a session with the memories made in it, until it is purged; `hard` erases them at once. */
+  async forget(id: string, query: { hard?: boolean } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Session> {
+    return this.#connection.json<Session>("DELETE", `/sessions/${encodeURIComponent(id)}`, { query, headers });
   }
 
-  /** Return what is remembered about a message, as a block for a language model. */
-  async context(body: { message: string; budget?: number; project?: string; include_global?: boolean; core?: boolean; limit?: number; min_relevance?: number; session?: string; documents?: boolean; metadata?: Record<string, unknown> }): Promise<Block> {
-    return this.#json<Block>("POST", `/context`, { body: JSON.stringify(body) });
+  /** Return one session, by its id or a unique part of it. */
+  async get(id: string): Promise<Session> {
+    return this.#connection.json<Session>("GET", `/sessions/${encodeURIComponent(id)}`);
   }
 
-  /** Return pinned memories, recent ones and the latest conversations as a block. */
-  async briefing(body: { budget?: number; project?: string; include_global?: boolean; core?: boolean; recent?: number } = {}): Promise<Block> {
-    return this.#json<Block>("POST", `/briefing`, { body: JSON.stringify(body) });
+  /** Bring a forgotten session back, with the memories that were forgotten with it. */
+  async restore(id: string, headers: { "Idempotency-Key"?: string } = {}): Promise<Session> {
+    return this.#connection.json<Session>("POST", `/sessions/${encodeURIComponent(id)}/restore`, { headers });
   }
 
-  /** List the lenses. */
-  async listLenses(): Promise<{ items: Lens[] }> {
-    return this.#json<{ items: Lens[] }>("GET", `/lenses`);
+  /** Return the session that used a memory last, and how; None where no session did. */
+  async contextOf(memory: string): Promise<SessionContext | null> {
+    return this.#connection.json<SessionContext | null>("GET", `/memories/${encodeURIComponent(memory)}/session`);
   }
 
-  /** Return a lens. */
-  async getLens(name: string): Promise<Lens> {
-    return this.#json<Lens>("GET", `/lenses/${encodeURIComponent(name)}`);
+  /** Return what was said in a session, in its order, page by page. */
+  async turns(id: string, query: { limit?: number; cursor?: string } = {}): Promise<Page> {
+    return this.#connection.json<Page>("GET", `/sessions/${encodeURIComponent(id)}/turns`, { query });
   }
 
-  /** Save filters, a profile and boosts under a name. */
-  async setLens(name: string, body: { boosts?: Record<string, Record<string, unknown>>; recency?: Record<string, unknown> | null; profile?: string | null; filters?: Record<string, unknown> } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Lens> {
-    return this.#json<Lens>("PUT", `/lenses/${encodeURIComponent(name)}`, { body: JSON.stringify(body), headers });
+  /** Remember a turn of a conversation that goes on. */
+  async addTurn(conversation: string, body: { role: string; text: string; project?: string; turn?: string; redact?: boolean; allow?: string[] }, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
+    return this.#connection.json<Memory>("POST", `/conversations/${encodeURIComponent(conversation)}/turns`, { body: JSON.stringify(body), headers });
+  }
+}
+
+/** The operations of `facts`. */
+export class FactsRoom {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
   }
 
-  /** Remove a lens. */
-  async removeLens(name: string, headers: { "Idempotency-Key"?: string } = {}): Promise<Forgotten> {
-    return this.#json<Forgotten>("DELETE", `/lenses/${encodeURIComponent(name)}`, { headers });
+  /** Attach a fact to a memory, with its confidence. */
+  async add(id: string, body: { text: string; kind?: string; confidence?: number; decay_rate?: number; subject?: string; predicate?: string; object?: string; reinforced_at?: string | number }, headers: { "Idempotency-Key"?: string } = {}): Promise<Fact> {
+    return this.#connection.json<Fact>("POST", `/memories/${encodeURIComponent(id)}/facts`, { body: JSON.stringify(body), headers });
   }
 
-  /** List memories, newest first. */
-  async listMemories(query: { project?: string[]; session?: string; sector?: string[]; tier?: string[]; kind?: string[]; tags?: string[]; source?: string[]; fact_kind?: string[]; month?: string[]; since?: string; until?: string; as_of?: string; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; metadata?: Record<string, unknown>; limit?: number; cursor?: string; deleted?: boolean; detail?: "index" | "snippet" | "full"; include_superseded?: boolean } = {}): Promise<Page> {
-    return this.#json<Page>("GET", `/memories`, { query });
+  /** Return the facts of a memory, with their confidence now. */
+  async list(id: string): Promise<{ items: Fact[] }> {
+    return this.#connection.json<{ items: Fact[] }>("GET", `/memories/${encodeURIComponent(id)}/facts`);
   }
 
-  /** Remember a text. */
-  async addMemory(body: { content: string; project?: string; sector?: "reflective" | "semantic" | "procedural" | "emotional" | "episodic"; tier?: "session" | "project" | "global"; kind?: string; tags?: string[]; salience?: number; source?: string; title?: string; summary?: string; metadata?: Record<string, unknown>; expires_at?: string | number; session?: string; facts?: (string | { text?: string; kind?: string; confidence?: number; decay_rate?: number; subject?: string; predicate?: string; object?: string })[]; created_at?: string | number; id?: string; if_exists?: "update" | "error" | "keep"; near?: "off" | "report" | "merge" }, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
-    return this.#json<Memory>("POST", `/memories`, { body: JSON.stringify(body), headers });
+  /** Confirm a fact: its present confidence rises by a share of what is missing to 1. */
+  async reinforce(id: string, body: { amount?: number } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Fact> {
+    return this.#connection.json<Fact>("POST", `/facts/${encodeURIComponent(id)}/reinforce`, { body: JSON.stringify(body), headers });
   }
 
-  /** Remember many texts. */
-  async addMemories(body: { items: (string | { content: string; project?: string; sector?: "reflective" | "semantic" | "procedural" | "emotional" | "episodic"; tier?: "session" | "project" | "global"; kind?: string; tags?: string[]; salience?: number; source?: string; title?: string; summary?: string; metadata?: Record<string, unknown>; expires_at?: string | number; session?: string; facts?: (string | { text?: string; kind?: string; confidence?: number; decay_rate?: number; subject?: string; predicate?: string; object?: string })[]; created_at?: string | number; id?: string; if_exists?: "update" | "error" | "keep" })[] }, headers: { "Idempotency-Key"?: string } = {}): Promise<Ids> {
-    return this.#json<Ids>("POST", `/memories:batch`, { body: JSON.stringify(body), headers });
+  /** Remove a fact from its memory, with its history. */
+  async remove(id: string, headers: { "Idempotency-Key"?: string } = {}): Promise<Fact> {
+    return this.#connection.json<Fact>("DELETE", `/facts/${encodeURIComponent(id)}`, { headers });
+  }
+}
+
+/** The operations of `links`. */
+export class LinksRoom {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
   }
 
-  /** Return memories by their ids, and the ids that were not found. */
-  async getMemories(body: { ids: string[]; as_of?: string | number }): Promise<Memories> {
-    return this.#json<Memories>("POST", `/memories:get`, { body: JSON.stringify(body) });
+  /** Link two memories: `source` `kind` `target`. */
+  async add(source: string, body: { target: string; kind: string; confidence?: number; said_by?: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<Relation> {
+    return this.#connection.json<Relation>("POST", `/memories/${encodeURIComponent(source)}/relations`, { body: JSON.stringify(body), headers });
   }
 
-  /** Count memories. */
-  async count(body: { project?: string | string[]; session?: string; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; fact_kind?: string | string[]; month?: string | string[]; since?: string | number; until?: string | number; as_of?: string | number; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; metadata?: Record<string, unknown>; deleted?: boolean; include_superseded?: boolean } = {}): Promise<Count> {
-    return this.#json<Count>("POST", `/memories:count`, { body: JSON.stringify(body) });
+  /** Remove a link, from now on. */
+  async remove(source: string, query: { target: string; kind: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<{ id: string }> {
+    return this.#connection.json<{ id: string }>("DELETE", `/memories/${encodeURIComponent(source)}/relations`, { query, headers });
   }
 
-  /** Forget all memories that pass filters. */
-  async forgetMany(body: { hard?: boolean; include_superseded?: boolean; project?: string | string[]; session?: string; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; fact_kind?: string | string[]; month?: string | string[]; since?: string | number; until?: string | number; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; metadata?: Record<string, unknown> } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Count> {
-    return this.#json<Count>("POST", `/memories:forget`, { body: JSON.stringify(body), headers });
-  }
-
-  /** Erase forgotten memories for good. */
-  async purge(body: { before?: string | number } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Count> {
-    return this.#json<Count>("POST", `/memories:purge`, { body: JSON.stringify(body), headers });
-  }
-
-  /** Return a memory, or a chunk of an indexed file. */
-  async getMemory(id: string, query: { as_of?: string } = {}): Promise<Memory> {
-    return this.#json<Memory>("GET", `/memories/${encodeURIComponent(id)}`, { query });
-  }
-
-  /** Change fields of a memory; its history keeps the old text. */
-  async updateMemory(id: string, body: { content?: string; project?: string | null; sector?: "reflective" | "semantic" | "procedural" | "emotional" | "episodic"; tier?: "session" | "project" | "global"; kind?: string | null; tags?: string[]; salience?: number; source?: string | null; title?: string | null; summary?: string | null; metadata?: Record<string, unknown>; expires_at?: string | number | null; session?: string } = {}, headers: { "Idempotency-Key"?: string; "If-Match": string }): Promise<Memory> {
-    return this.#json<Memory>("PATCH", `/memories/${encodeURIComponent(id)}`, { body: JSON.stringify(body), headers });
-  }
-
-  /** Forget a memory, which can be undone; `hard` erases it. */
-  async forgetMemory(id: string, query: { hard?: boolean } = {}, headers: { "Idempotency-Key"?: string; "If-Match"?: string } = {}): Promise<Forgotten> {
-    return this.#json<Forgotten>("DELETE", `/memories/${encodeURIComponent(id)}`, { query, headers });
-  }
-
-  /** Return the versions of a memory before its updates. */
-  async history(id: string): Promise<{ items: Version[] }> {
-    return this.#json<{ items: Version[] }>("GET", `/memories/${encodeURIComponent(id)}/history`);
-  }
-
-  /** Return linked memories, then similar ones. */
-  async related(id: string, query: { limit?: number; as_of?: string } = {}): Promise<{ items: Related[] }> {
-    return this.#json<{ items: Related[] }>("GET", `/memories/${encodeURIComponent(id)}/related`, { query });
-  }
-
-  /** Bring a forgotten memory back. */
-  async restoreMemory(id: string, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
-    return this.#json<Memory>("POST", `/memories/${encodeURIComponent(id)}/restore`, { headers });
-  }
-
-  /** Make a memory one that always belongs in context. */
-  async pin(id: string, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
-    return this.#json<Memory>("POST", `/memories/${encodeURIComponent(id)}/pin`, { headers });
-  }
-
-  /** Undo `pin`. */
-  async unpin(id: string, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
-    return this.#json<Memory>("DELETE", `/memories/${encodeURIComponent(id)}/pin`, { headers });
-  }
-
-  /** Let another memory replace this one. */
-  async supersede(id: string, body: { by: string; at?: string | number; said_by?: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
-    return this.#json<Memory>("POST", `/memories/${encodeURIComponent(id)}/supersede`, { body: JSON.stringify(body), headers });
-  }
-
-  /** Undo `supersede`. */
-  async unsupersede(id: string, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
-    return this.#json<Memory>("DELETE", `/memories/${encodeURIComponent(id)}/supersede`, { headers });
-  }
-
-  /** Return the memories that this one superseded. */
+  /** Return the memories that one has superseded, the earliest first. */
   async replaced(id: string): Promise<{ items: Memory[] }> {
-    return this.#json<{ items: Memory[] }>("GET", `/memories/${encodeURIComponent(id)}/replaced`);
+    return this.#connection.json<{ items: Memory[] }>("GET", `/memories/${encodeURIComponent(id)}/replaced`);
+  }
+}
+
+/** The operations of `documents`. */
+export class DocumentsRoom {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
   }
 
-  /** Let a memory supersede others that say the same. */
-  async merge(id: string, body: { others: string[] }, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
-    return this.#json<Memory>("POST", `/memories/${encodeURIComponent(id)}/merge`, { body: JSON.stringify(body), headers });
+  /** Find passages in indexed files by word and by meaning: the best of each file, or every one unless `grouped`. */
+  async search(body: { query: string; limit?: number; mode?: "hybrid" | "keyword" | "semantic"; profile?: "balanced" | "precise" | "fast" | "rank" | "salience" | "semantic-first" | "confidence" | "notes"; grouped?: boolean; neighbours?: number; explain?: boolean; project?: string | string[]; sector?: string | string[]; tags?: string | string[]; since?: string | number; until?: string | number; options?: Record<string, unknown> }): Promise<Results> {
+    return this.#connection.json<Results>("POST", `/documents:search`, { body: JSON.stringify(body) });
   }
 
-  /** Link a memory with another. */
-  async relate(id: string, body: { target: string; kind: string; confidence?: number; said_by?: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<Relation> {
-    return this.#json<Relation>("POST", `/memories/${encodeURIComponent(id)}/relations`, { body: JSON.stringify(body), headers });
+  /** List the indexed files, by path, page by page. */
+  async list(query: { project?: string; limit?: number; cursor?: string } = {}): Promise<DocumentPage> {
+    return this.#connection.json<DocumentPage>("GET", `/documents`, { query });
   }
 
-  /** Remove a link. */
-  async unrelate(id: string, query: { target: string; kind: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<Forgotten> {
-    return this.#json<Forgotten>("DELETE", `/memories/${encodeURIComponent(id)}/relations`, { query, headers });
+  /** Return an indexed file by its id, with the files that its links lead to and those that link to it. */
+  async get(id: string): Promise<Document> {
+    return this.#connection.json<Document>("GET", `/documents/${encodeURIComponent(id)}`);
   }
 
-  /** Let a memory count for more. */
-  async reinforce(id: string, body: { amount?: number; session?: string } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
-    return this.#json<Memory>("POST", `/memories/${encodeURIComponent(id)}/reinforce`, { body: JSON.stringify(body), headers });
+  /** Return an indexed file by its path, with its links. */
+  async find(query: { path: string }): Promise<Document> {
+    return this.#connection.json<Document>("GET", `/document`, { query });
   }
 
-  /** Let a memory count for less. */
-  async deemphasize(id: string, body: { amount?: number } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
-    return this.#json<Memory>("POST", `/memories/${encodeURIComponent(id)}/deemphasize`, { body: JSON.stringify(body), headers });
+  /** Remove a file, or all files of a folder, from the index; return how many. */
+  async remove(query: { path: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<{ count: number }> {
+    return this.#connection.json<{ count: number }>("DELETE", `/document`, { query, headers });
   }
 
-  /** Say whether a memory was a good answer. */
-  async feedback(id: string, body: { good: boolean; query?: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<Feedback> {
-    return this.#json<Feedback>("POST", `/memories/${encodeURIComponent(id)}/feedback`, { body: JSON.stringify(body), headers });
+  /** Return the chunks of an indexed file, in its order, with their lines, page by page. */
+  async chunks(id: string, query: { limit?: number; cursor?: string } = {}): Promise<ChunkPage> {
+    return this.#connection.json<ChunkPage>("GET", `/documents/${encodeURIComponent(id)}/chunks`, { query });
+  }
+}
+
+/** The operations of `files`. */
+export class FilesRoom {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** Store a new file under a path such as /notes/today.md; folders need not be made. */
+  async create(body: { path: string; text: string; project?: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<File> {
+    return this.#connection.json<File>("POST", `/files`, { body: JSON.stringify(body), headers });
+  }
+
+  /** Replace the text of a file, if it is still what `before` says; else ChangedMeanwhile is raised. */
+  async replace(body: { path: string; text: string; before: string; project?: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<File> {
+    return this.#connection.json<File>("PUT", `/files`, { body: JSON.stringify(body), headers });
+  }
+
+  /** List the file of this path, or every file below this folder, by path. */
+  async list(query: { path?: string; project?: string } = {}): Promise<{ items: File[] }> {
+    return this.#connection.json<{ items: File[] }>("GET", `/files`, { query });
+  }
+
+  /** Forget a file, or all files of a folder at once, as `forget` of a memory does; return how many. */
+  async forget(query: { path: string; project?: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<{ count: number }> {
+    return this.#connection.json<{ count: number }>("DELETE", `/files`, { query, headers });
+  }
+
+  /** Give a file, or all files of a folder at once, another path; return how many. */
+  async move(body: { path: string; to: string; project?: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<{ count: number }> {
+    return this.#connection.json<{ count: number }>("POST", `/files:move`, { body: JSON.stringify(body), headers });
+  }
+}
+
+/** The operations of `lenses`. */
+export class LensesRoom {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** List the lenses, by name. */
+  async list(): Promise<{ items: Lens[] }> {
+    return this.#connection.json<{ items: Lens[] }>("GET", `/lenses`);
+  }
+
+  /** Return a lens by its name. */
+  async get(name: string): Promise<Lens> {
+    return this.#connection.json<Lens>("GET", `/lenses/${encodeURIComponent(name)}`);
+  }
+
+  /** Save a view under a name: filters (those of `search`), a profile, and boosts: factors by field (sector, kind, tag, source) and value, as {"tag": {"decision": 1.5}}. */
+  async set(name: string, body: { boosts?: Record<string, Record<string, unknown>>; recency?: Record<string, unknown> | null; profile?: string | null; filters?: Record<string, unknown> } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Lens> {
+    return this.#connection.json<Lens>("PUT", `/lenses/${encodeURIComponent(name)}`, { body: JSON.stringify(body), headers });
+  }
+
+  /** Remove a lens; memories stay as they are. */
+  async remove(name: string, headers: { "Idempotency-Key"?: string } = {}): Promise<{ id: string }> {
+    return this.#connection.json<{ id: string }>("DELETE", `/lenses/${encodeURIComponent(name)}`, { headers });
+  }
+}
+
+/** The operations of `searches`. */
+export class SearchesRoom {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** List recorded searches and what they found, the latest first, page by page. */
+  async list(query: { memory?: string; session?: string; since?: string; limit?: number; cursor?: string } = {}): Promise<RecallPage> {
+    return this.#connection.json<RecallPage>("GET", `/recalls`, { query });
+  }
+
+  /** Delete recorded searches, all or those before a time; what they reinforced stays so. */
+  async clear(query: { before?: string } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<{ count: number }> {
+    return this.#connection.json<{ count: number }>("DELETE", `/recalls`, { query, headers });
+  }
+
+  /** Record whether a memory was a good answer: to `query`, or else to the last recorded search that found it. */
+  async addFeedback(id: string, body: { good: boolean; query?: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<Feedback> {
+    return this.#connection.json<Feedback>("POST", `/memories/${encodeURIComponent(id)}/feedback`, { body: JSON.stringify(body), headers });
   }
 
   /** List feedback, the latest first. */
   async listFeedback(query: { memory?: string; limit?: number } = {}): Promise<{ items: Feedback[] }> {
-    return this.#json<{ items: Feedback[] }>("GET", `/feedback`, { query });
+    return this.#connection.json<{ items: Feedback[] }>("GET", `/feedback`, { query });
+  }
+}
+
+/** The operations of `review`. */
+export class ReviewRoom {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
   }
 
-  /** Return the session that used a memory last. */
-  async sessionOf(id: string): Promise<SessionContext | null> {
-    return this.#json<SessionContext | null>("GET", `/memories/${encodeURIComponent(id)}/session`);
+  /** Return what a person should look at, of one kind, from the newest memories on, page by page. */
+  async list(query: { kind: "duplicates" | "contradictions" | "stale_facts" | "never_recalled" | "secrets"; limit?: number; cursor?: string; project?: string }): Promise<ReviewPage> {
+    return this.#connection.json<ReviewPage>("GET", `/review`, { query });
   }
 
-  /** Return the facts of a memory, with their confidence now. */
-  async listFacts(id: string): Promise<{ items: Fact[] }> {
-    return this.#json<{ items: Fact[] }>("GET", `/memories/${encodeURIComponent(id)}/facts`);
+  /** Return groups of memories of one project that say almost the same, oldest first; filters as in `list`. */
+  async duplicates(query: { threshold?: number; project?: string[]; sector?: string[]; tier?: string[]; kind?: string[]; tags?: string[]; source?: string[]; since?: string; until?: string; min_salience?: number; session?: string; fact_kind?: string[]; month?: string[]; pinned?: boolean; recalled?: boolean; include_global?: boolean; metadata?: Record<string, unknown>; as_of?: string } = {}): Promise<{ items: Memory[][] }> {
+    return this.#connection.json<{ items: Memory[][] }>("GET", `/duplicates`, { query });
   }
 
-  /** Attach a fact to a memory. */
-  async addFact(id: string, body: { text: string; kind?: string; confidence?: number; decay_rate?: number; subject?: string; predicate?: string; object?: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<Fact> {
-    return this.#json<Fact>("POST", `/memories/${encodeURIComponent(id)}/facts`, { body: JSON.stringify(body), headers });
+  /** Let one memory supersede others that say the same, taking over tags, facts and pins; can be undone. */
+  async merge(keep: string, body: { others: string[] }, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
+    return this.#connection.json<Memory>("POST", `/memories/${encodeURIComponent(keep)}/merge`, { body: JSON.stringify(body), headers });
   }
 
-  /** Remove a fact. */
-  async removeFact(id: string, headers: { "Idempotency-Key"?: string } = {}): Promise<Fact> {
-    return this.#json<Fact>("DELETE", `/facts/${encodeURIComponent(id)}`, { headers });
+  /** Answer a question once for each of several profiles and lenses; takes the arguments of `search`. */
+  async compare(body: { query: string; profiles?: ("balanced" | "precise" | "fast" | "rank" | "salience" | "semantic-first" | "confidence" | "notes")[]; lenses?: string[]; project?: string | string[]; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; since?: string | number; until?: string | number; min_salience?: number; session?: string; fact_kind?: string | string[]; month?: string | string[]; pinned?: boolean; recalled?: boolean; include_global?: boolean; metadata?: Record<string, unknown>; as_of?: string | number; limit?: number; offset?: number; mode?: "hybrid" | "keyword" | "semantic"; now?: string | number; include_superseded?: boolean; include_facts?: boolean; include_documents?: boolean; detail?: "index" | "snippet" | "full"; record?: "off" | "log" | "reinforce"; record_session?: string; facets?: ("project" | "sector" | "tier" | "kind" | "tag" | "source" | "fact_kind" | "month")[]; explain?: boolean; options?: Record<string, unknown> }): Promise<Comparison> {
+    return this.#connection.json<Comparison>("POST", `/compare`, { body: JSON.stringify(body) });
   }
 
-  /** Confirm a fact. */
-  async reinforceFact(id: string, body: { amount?: number } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Fact> {
-    return this.#json<Fact>("POST", `/facts/${encodeURIComponent(id)}/reinforce`, { body: JSON.stringify(body), headers });
-  }
-
-  /** List memories in the order they happened. */
-  async timeline(query: { start?: string; end?: string; anchor?: string; query?: string; project?: string[]; as_of?: string; before?: number; after?: number; limit?: number; detail?: "index" | "snippet" | "full" } = {}): Promise<Timeline> {
-    return this.#json<Timeline>("GET", `/timeline`, { query });
-  }
-
-  /** Return groups of memories that say almost the same. */
-  async duplicates(query: { threshold?: number; project?: string[]; session?: string; sector?: string[]; tier?: string[]; kind?: string[]; tags?: string[]; source?: string[]; fact_kind?: string[]; month?: string[]; since?: string; until?: string; as_of?: string; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; metadata?: Record<string, unknown> } = {}): Promise<{ items: Memory[][] }> {
-    return this.#json<{ items: Memory[][] }>("GET", `/duplicates`, { query });
-  }
-
-  /** Return what a person should look at, a window of memories at a time. */
-  async review(query: { kind: "duplicates" | "contradictions" | "stale_facts" | "never_recalled" | "secrets"; limit?: number; cursor?: string; project?: string }): Promise<ReviewPage> {
-    return this.#json<ReviewPage>("GET", `/review`, { query });
-  }
-
-  /** Return the surroundings of a memory and the links between them. */
+  /** Return the surroundings of a memory: what it is linked with or similar to, and what those are. */
   async graph(query: { memory: string; hops?: number; limit?: number }): Promise<Graph> {
-    return this.#json<Graph>("GET", `/graph`, { query });
+    return this.#connection.json<Graph>("GET", `/graph`, { query });
   }
 
   /** Count what happened on each day. */
   async growth(query: { since?: string } = {}): Promise<Growth> {
-    return this.#json<Growth>("GET", `/growth`, { query });
+    return this.#connection.json<Growth>("GET", `/growth`, { query });
+  }
+}
+
+/** The operations of `transfer`. */
+export class TransferRoom {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** Export everything of this namespace to a file, as of one moment; return how many records. */
+  async export(query: { vectors?: boolean } = {}): Promise<Response> {
+    return this.#connection.send("GET", `/export`, { query });
+  }
+
+  /** Import a file or folder of memories or conversations; importing it again changes nothing. */
+  async import(body: { file: Blob; format?: string; project?: string; tools?: boolean; redact?: boolean; allow?: string[] }, headers: { "Idempotency-Key"?: string } = {}): Promise<ImportReport> {
+    const form = new FormData();
+    for (const [name, value] of Object.entries(body)) {
+      for (const one of Array.isArray(value) ? value : [value]) {
+        if (one !== undefined) form.append(name, one instanceof Blob ? one : String(one));
+      }
+    }
+    return this.#connection.json<ImportReport>("POST", `/import`, { body: form, headers });
+  }
+}
+
+/** The operations of `server`. */
+export class ServerRoom {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** Return the rights of the token in use. */
+  async access(): Promise<Access> {
+    return this.#connection.json<Access>("GET", `/access`);
+  }
+
+  /** Return the settings that hold, without secrets. */
+  async settings(): Promise<SettingsAnswer> {
+    return this.#connection.json<SettingsAnswer>("GET", `/settings`);
   }
 
   /** List saved runs of `memorist eval`, the earliest first. */
-  async listEvalRuns(): Promise<{ items: EvalRun[] }> {
-    return this.#json<{ items: EvalRun[] }>("GET", `/eval-runs`);
+  async evalRuns(): Promise<{ items: EvalRun[] }> {
+    return this.#connection.json<{ items: EvalRun[] }>("GET", `/eval-runs`);
   }
 
-  /** List recorded searches and what they found. */
-  async listRecalls(query: { memory?: string; session?: string; since?: string; limit?: number; cursor?: string } = {}): Promise<RecallPage> {
-    return this.#json<RecallPage>("GET", `/recalls`, { query });
+  /** List the ranking profiles and their options. */
+  async profiles(): Promise<{ items: ProfileInfo[] }> {
+    return this.#connection.json<{ items: ProfileInfo[] }>("GET", `/profiles`);
   }
 
-  /** Delete recorded searches. */
-  async clearRecalls(query: { before?: string } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Count> {
-    return this.#json<Count>("DELETE", `/recalls`, { query, headers });
+  /** List the bundled model and the optional ones, and tell which one is in use. */
+  async models(): Promise<{ items: ModelInfo[] }> {
+    return this.#connection.json<{ items: ModelInfo[] }>("GET", `/models`);
   }
 
-  /** Follow what any process writes or recalls: first what came since a position, then what comes, until the signal or the server ends it. */
-  async *events(position?: string): AsyncGenerator<ChangeEvent> {
-    const answer = await this.#send("GET", "/events", { headers: { "Last-Event-ID": position } });
+  /** Remember a few things about an invented project. */
+  async importSample(headers: { "Idempotency-Key"?: string } = {}): Promise<ImportReport> {
+    return this.#connection.json<ImportReport>("POST", `/import:sample`, { headers });
+  }
+}
+
+/** A memory on a server. */
+export class MemoristClient {
+  readonly #connection: Connection;
+  readonly sessions: SessionsRoom;
+  readonly facts: FactsRoom;
+  readonly links: LinksRoom;
+  readonly documents: DocumentsRoom;
+  readonly files: FilesRoom;
+  readonly lenses: LensesRoom;
+  readonly searches: SearchesRoom;
+  readonly review: ReviewRoom;
+  readonly transfer: TransferRoom;
+  readonly server: ServerRoom;
+
+  constructor(options: ClientOptions) {
+    this.#connection = new Connection(options);
+    this.sessions = new SessionsRoom(this.#connection);
+    this.facts = new FactsRoom(this.#connection);
+    this.links = new LinksRoom(this.#connection);
+    this.documents = new DocumentsRoom(this.#connection);
+    this.files = new FilesRoom(this.#connection);
+    this.lenses = new LensesRoom(this.#connection);
+    this.searches = new SearchesRoom(this.#connection);
+    this.review = new ReviewRoom(this.#connection);
+    this.transfer = new TransferRoom(this.#connection);
+    this.server = new ServerRoom(this.#connection);
+  }
+
+  /** Return what is remembered about a message, as a `<relevant-context>` block of at most `budget` tokens, or "". */
+  async context(body: { message: string; budget?: number; limit?: number; min_relevance?: number; project?: string; session?: string; include_global?: boolean; core?: boolean; documents?: boolean; metadata?: Record<string, unknown> }): Promise<{ context: string }> {
+    return this.#connection.json<{ context: string }>("POST", `/context`, { body: JSON.stringify(body) });
+  }
+
+  /** Return pinned memories, the `recent` ones and the latest conversations as a block like `context`, or "". */
+  async briefing(body: { budget?: number; recent?: number; project?: string; include_global?: boolean; core?: boolean } = {}): Promise<{ context: string }> {
+    return this.#connection.json<{ context: string }>("POST", `/briefing`, { body: JSON.stringify(body) });
+  }
+
+  /** Return a memory, or a chunk of an indexed file. */
+  async get(id: string, query: { as_of?: string } = {}): Promise<Memory> {
+    return this.#connection.json<Memory>("GET", `/memories/${encodeURIComponent(id)}`, { query });
+  }
+
+  /** Change fields of a memory; its earlier version is kept in its history. */
+  async update(id: string, body: { session?: string; content?: string; project?: string | null; sector?: "reflective" | "semantic" | "procedural" | "emotional" | "episodic"; tier?: "session" | "project" | "global"; kind?: string | null; tags?: string | string[] | null; salience?: number; source?: string | null; title?: string | null; summary?: string | null; metadata?: Record<string, unknown> | null; expires_at?: string | number | null } = {}, headers: { "Idempotency-Key"?: string; "If-Match": string }): Promise<Memory> {
+    return this.#connection.json<Memory>("PATCH", `/memories/${encodeURIComponent(id)}`, { body: JSON.stringify(body), headers });
+  }
+
+  /** Hide a memory from every search. */
+  async forget(id: string, query: { hard?: boolean } = {}, headers: { "Idempotency-Key"?: string; "If-Match"?: string } = {}): Promise<{ id: string }> {
+    return this.#connection.json<{ id: string }>("DELETE", `/memories/${encodeURIComponent(id)}`, { query, headers });
+  }
+
+  /** Return memories by their ids, and the ids that were not found. */
+  async getMany(body: { ids: string[]; as_of?: string | number }): Promise<Memories> {
+    return this.#connection.json<Memories>("POST", `/memories:get`, { body: JSON.stringify(body) });
+  }
+
+  /** List memories, newest first, page by page; takes the filters of `search`. */
+  async list(query: { limit?: number; cursor?: string; deleted?: boolean; detail?: "index" | "snippet" | "full"; include_superseded?: boolean; project?: string[]; sector?: string[]; tier?: string[]; kind?: string[]; tags?: string[]; source?: string[]; since?: string; until?: string; min_salience?: number; session?: string; fact_kind?: string[]; month?: string[]; pinned?: boolean; recalled?: boolean; include_global?: boolean; metadata?: Record<string, unknown>; as_of?: string } = {}): Promise<Page> {
+    return this.#connection.json<Page>("GET", `/memories`, { query });
+  }
+
+  /** Remember a text. */
+  async add(body: { content: string; project?: string; sector?: "reflective" | "semantic" | "procedural" | "emotional" | "episodic"; tier?: "session" | "project" | "global"; kind?: string; tags?: string | string[]; salience?: number; source?: string; title?: string; summary?: string; metadata?: Record<string, unknown>; created_at?: string | number; expires_at?: string | number; id?: string; if_exists?: "update" | "error" | "keep"; session?: string; facts?: string | { kind?: string | null; confidence?: number | null; decay_rate?: number | null; subject?: string | null; predicate?: string | null; object?: string | null; reinforced_at?: string | number | null; text: string } | (string | { kind?: string | null; confidence?: number | null; decay_rate?: number | null; subject?: string | null; predicate?: string | null; object?: string | null; reinforced_at?: string | number | null; text: string })[]; on_near_duplicate?: "off" | "report" | "merge" }, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
+    return this.#connection.json<Memory>("POST", `/memories`, { body: JSON.stringify(body), headers });
+  }
+
+  /** Count memories; takes the filters of `search`. */
+  async count(body: { deleted?: boolean; include_superseded?: boolean; project?: string | string[]; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; since?: string | number; until?: string | number; min_salience?: number; session?: string; fact_kind?: string | string[]; month?: string | string[]; pinned?: boolean; recalled?: boolean; include_global?: boolean; metadata?: Record<string, unknown>; as_of?: string | number } = {}): Promise<{ count: number }> {
+    return this.#connection.json<{ count: number }>("POST", `/memories:count`, { body: JSON.stringify(body) });
+  }
+
+  /** List memories in the order they happened: between two times, around an `anchor`, or a query's best match. */
+  async timeline(query: { start?: string; end?: string; anchor?: string; before?: number; after?: number; query?: string; project?: string[]; as_of?: string; limit?: number; detail?: "index" | "snippet" | "full" } = {}): Promise<Timeline> {
+    return this.#connection.json<Timeline>("GET", `/timeline`, { query });
+  }
+
+  /** Return the versions of a memory before its updates, latest first. */
+  async history(id: string): Promise<{ items: Version[] }> {
+    return this.#connection.json<{ items: Version[] }>("GET", `/memories/${encodeURIComponent(id)}/history`);
+  }
+
+  /** Find memories by word and by meaning, best first. */
+  async search(body: { query: string; limit?: number; offset?: number; mode?: "hybrid" | "keyword" | "semantic"; profile?: "balanced" | "precise" | "fast" | "rank" | "salience" | "semantic-first" | "confidence" | "notes"; lens?: string; now?: string | number; include_superseded?: boolean; include_facts?: boolean; include_documents?: boolean; detail?: "index" | "snippet" | "full"; record?: "off" | "log" | "reinforce"; record_session?: string; facets?: ("project" | "sector" | "tier" | "kind" | "tag" | "source" | "fact_kind" | "month")[]; explain?: boolean; project?: string | string[]; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; since?: string | number; until?: string | number; min_salience?: number; session?: string; fact_kind?: string | string[]; month?: string | string[]; pinned?: boolean; recalled?: boolean; include_global?: boolean; metadata?: Record<string, unknown>; as_of?: string | number; options?: Record<string, unknown> }): Promise<Results> {
+    return this.#connection.json<Results>("POST", `/search`, { body: JSON.stringify(body) });
+  }
+
+  /** Return the query with misspelt words corrected by those of the memories; None where all are known. */
+  async suggest(query: { query: string }): Promise<{ suggestion: string | null }> {
+    return this.#connection.json<{ suggestion: string | null }>("GET", `/suggest`, { query });
+  }
+
+  /** Count memories by the values of fields: all of them, or those that match words of a query. */
+  async facets(body: { query?: string; fields?: ("project" | "sector" | "tier" | "kind" | "tag" | "source" | "fact_kind" | "month")[]; include_superseded?: boolean; project?: string | string[]; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; since?: string | number; until?: string | number; min_salience?: number; session?: string; fact_kind?: string | string[]; month?: string | string[]; pinned?: boolean; recalled?: boolean; include_global?: boolean; metadata?: Record<string, unknown>; as_of?: string | number } = {}): Promise<Record<string, Record<string, number>>> {
+    return this.#connection.json<Record<string, Record<string, number>>>("POST", `/facets`, { body: JSON.stringify(body) });
+  }
+
+  /** Let a memory replace another, which is left out of search from then on: from now or, where the new one is dated back, from the time it tells of; `at` names another time. */
+  async supersede(old: string, body: { by: string; at?: string | number; said_by?: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
+    return this.#connection.json<Memory>("POST", `/memories/${encodeURIComponent(old)}/supersede`, { body: JSON.stringify(body), headers });
+  }
+
+  /** Undo `supersede`: the memory holds again from now on. */
+  async unsupersede(old: string, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
+    return this.#connection.json<Memory>("DELETE", `/memories/${encodeURIComponent(old)}/supersede`, { headers });
+  }
+
+  /** Return the memories linked with one, the surest first, then the most similar; superseded ones left out. */
+  async related(id: string, query: { limit?: number; as_of?: string } = {}): Promise<{ items: Related[] }> {
+    return this.#connection.json<{ items: Related[] }>("GET", `/memories/${encodeURIComponent(id)}/related`, { query });
+  }
+
+  /** Remember many texts. */
+  async addMany(body: { items: (string | { project?: string | null; sector?: "reflective" | "semantic" | "procedural" | "emotional" | "episodic" | null; tier?: "session" | "project" | "global" | null; kind?: string | null; tags?: string | string[] | null; salience?: number | null; source?: string | null; title?: string | null; summary?: string | null; metadata?: Record<string, unknown> | null; created_at?: string | number | null; expires_at?: string | number | null; id?: string | null; if_exists?: "update" | "error" | "keep" | null; session?: string | null; facts?: string | { kind?: string | null; confidence?: number | null; decay_rate?: number | null; subject?: string | null; predicate?: string | null; object?: string | null; reinforced_at?: string | number | null; text: string } | (string | { kind?: string | null; confidence?: number | null; decay_rate?: number | null; subject?: string | null; predicate?: string | null; object?: string | null; reinforced_at?: string | number | null; text: string })[] | null; content: string })[] }, headers: { "Idempotency-Key"?: string } = {}): Promise<{ ids: string[] }> {
+    return this.#connection.json<{ ids: string[] }>("POST", `/memories:batch`, { body: JSON.stringify(body), headers });
+  }
+
+  /** Forget all memories that pass filters, at least one of which is needed; return how many. */
+  async forgetMany(body: { hard?: boolean; include_superseded?: boolean; project?: string | string[]; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; since?: string | number; until?: string | number; min_salience?: number; session?: string; fact_kind?: string | string[]; month?: string | string[]; pinned?: boolean; recalled?: boolean; include_global?: boolean; metadata?: Record<string, unknown>; as_of?: string | number } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<{ count: number }> {
+    return this.#connection.json<{ count: number }>("POST", `/memories:forget`, { body: JSON.stringify(body), headers });
+  }
+
+  /** Bring a forgotten memory back. */
+  async restore(id: string, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
+    return this.#connection.json<Memory>("POST", `/memories/${encodeURIComponent(id)}/restore`, { headers });
+  }
+
+  /** Erase forgotten memories from the file and from copies that migrations kept; return how many. */
+  async purge(body: { before?: string | number } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<{ count: number }> {
+    return this.#connection.json<{ count: number }>("POST", `/memories:purge`, { body: JSON.stringify(body), headers });
+  }
+
+  /** Confirm a memory: salience and the confidence of its facts rise by a share of what is missing to 1. */
+  async reinforce(id: string, body: { amount?: number; session?: string } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
+    return this.#connection.json<Memory>("POST", `/memories/${encodeURIComponent(id)}/reinforce`, { body: JSON.stringify(body), headers });
+  }
+
+  /** Let a memory count for less: salience falls by a share of itself. */
+  async deemphasize(id: string, body: { amount?: number } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
+    return this.#connection.json<Memory>("POST", `/memories/${encodeURIComponent(id)}/deemphasize`, { body: JSON.stringify(body), headers });
+  }
+
+  /** Make a memory one of the few that always belong in context. */
+  async pin(id: string, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
+    return this.#connection.json<Memory>("POST", `/memories/${encodeURIComponent(id)}/pin`, { headers });
+  }
+
+  /** Undo `pin`. */
+  async unpin(id: string, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
+    return this.#connection.json<Memory>("DELETE", `/memories/${encodeURIComponent(id)}/pin`, { headers });
+  }
+
+  /** Follow what any process writes or recalls: first what came since a position, then what comes, as it comes: first what came since a position, then what comes, until the signal or the server ends it. */
+  async *changes(position?: string): AsyncGenerator<ChangeEvent> {
+    const answer = await this.#connection.send("GET", "/events", { headers: { "Last-Event-ID": position } });
     const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
     let pending = "";
     try {
@@ -833,154 +1060,18 @@ export class MemoristClient {
     }
   }
 
-  /** List sessions, the latest first. */
-  async listSessions(query: { project?: string; active?: boolean; deleted?: boolean; limit?: number; cursor?: string } = {}): Promise<SessionPage> {
-    return this.#json<SessionPage>("GET", `/sessions`, { query });
-  }
-
-  /** Start a session. */
-  async startSession(body: { project?: string; id?: string; summary?: string } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Session> {
-    return this.#json<Session>("POST", `/sessions`, { body: JSON.stringify(body), headers });
-  }
-
-  /** Return a session. */
-  async getSession(id: string): Promise<Session> {
-    return this.#json<Session>("GET", `/sessions/${encodeURIComponent(id)}`);
-  }
-
-  /** Set the summary of a session. */
-  async summariseSession(id: string, body: { summary: string | null }, headers: { "Idempotency-Key"?: string } = {}): Promise<Session> {
-    return this.#json<Session>("PATCH", `/sessions/${encodeURIComponent(id)}`, { body: JSON.stringify(body), headers });
-  }
-
-  /** Forget a session with the memories made in it, or erase them. */
-  async forgetSession(id: string, query: { hard?: boolean } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Session> {
-    return this.#json<Session>("DELETE", `/sessions/${encodeURIComponent(id)}`, { query, headers });
-  }
-
-  /** Bring a forgotten session back. */
-  async restoreSession(id: string, headers: { "Idempotency-Key"?: string } = {}): Promise<Session> {
-    return this.#json<Session>("POST", `/sessions/${encodeURIComponent(id)}/restore`, { headers });
-  }
-
-  /** End a session. */
-  async endSession(id: string, body: { summary?: string } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Session> {
-    return this.#json<Session>("POST", `/sessions/${encodeURIComponent(id)}/end`, { body: JSON.stringify(body), headers });
-  }
-
-  /** Return what was said in a session, in its order. */
-  async listTurns(id: string, query: { limit?: number; cursor?: string } = {}): Promise<Page> {
-    return this.#json<Page>("GET", `/sessions/${encodeURIComponent(id)}/turns`, { query });
-  }
-
-  /** Remember a turn of a conversation that goes on. */
-  async addTurn(id: string, body: { role: string; text: string; project?: string; turn?: string; redact?: boolean; allow?: string[] }, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
-    return this.#json<Memory>("POST", `/conversations/${encodeURIComponent(id)}/turns`, { body: JSON.stringify(body), headers });
-  }
-
-  /** List the indexed files, by path. */
-  async listDocuments(query: { project?: string; limit?: number; cursor?: string } = {}): Promise<DocumentPage> {
-    return this.#json<DocumentPage>("GET", `/documents`, { query });
-  }
-
-  /** Return an indexed file with its links. */
-  async getDocument(id: string): Promise<Document> {
-    return this.#json<Document>("GET", `/documents/${encodeURIComponent(id)}`);
-  }
-
-  /** Return the chunks of a file, in its order, with their lines. */
-  async listChunks(id: string, query: { limit?: number; cursor?: string } = {}): Promise<ChunkPage> {
-    return this.#json<ChunkPage>("GET", `/documents/${encodeURIComponent(id)}/chunks`, { query });
-  }
-
-  /** Return an indexed file by its path, as the list of files has it. */
-  async findDocument(query: { path: string }): Promise<Document> {
-    return this.#json<Document>("GET", `/document`, { query });
-  }
-
-  /** Remove a file, or all files of a folder, from the index. */
-  async unindex(query: { path: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<Count> {
-    return this.#json<Count>("DELETE", `/document`, { query, headers });
-  }
-
-  /** List files that an agent wrote. */
-  async listFiles(query: { path?: string; project?: string } = {}): Promise<{ items: File[] }> {
-    return this.#json<{ items: File[] }>("GET", `/files`, { query });
-  }
-
-  /** Store a new file. */
-  async createFile(body: { path: string; text: string; project?: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<File> {
-    return this.#json<File>("POST", `/files`, { body: JSON.stringify(body), headers });
-  }
-
-  /** Replace the text of a file, if it is still what `before` says. */
-  async editFile(body: { path: string; text: string; before: string; project?: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<File> {
-    return this.#json<File>("PUT", `/files`, { body: JSON.stringify(body), headers });
-  }
-
-  /** Forget a file, or all files of a folder. */
-  async forgetFiles(query: { path: string; project?: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<Count> {
-    return this.#json<Count>("DELETE", `/files`, { query, headers });
-  }
-
-  /** Give a file, or all files of a folder, another path. */
-  async moveFiles(body: { path: string; to: string; project?: string }, headers: { "Idempotency-Key"?: string } = {}): Promise<Count> {
-    return this.#json<Count>("POST", `/files:move`, { body: JSON.stringify(body), headers });
-  }
-
-  /** Import a file of memories or conversations. */
-  async importFile(body: { file: Blob; format?: string; project?: string; tools?: boolean; redact?: boolean; allow?: string[] }, headers: { "Idempotency-Key"?: string } = {}): Promise<ImportReport> {
-    const form = new FormData();
-    for (const [name, value] of Object.entries(body)) {
-      for (const one of Array.isArray(value) ? value : [value]) {
-        if (one !== undefined) form.append(name, one instanceof Blob ? one : String(one));
-      }
-    }
-    return this.#json<ImportReport>("POST", `/import`, { body: form, headers });
-  }
-
-  /** Remember a few things about an invented project. */
-  async importSample(headers: { "Idempotency-Key"?: string } = {}): Promise<ImportReport> {
-    return this.#json<ImportReport>("POST", `/import:sample`, { headers });
-  }
-
-  /** Export everything, one JSON record a line. */
-  async export(query: { vectors?: boolean } = {}): Promise<Response> {
-    return this.#send("GET", `/export`, { query });
-  }
-
-  /** Count what there is. */
-  async stats(): Promise<StatsAnswer> {
-    return this.#json<StatsAnswer>("GET", `/stats`);
+  /** Count what there is, and tell which model's vectors are in use. */
+  async stats(): Promise<{ stats: Stats }> {
+    return this.#connection.json<{ stats: Stats }>("GET", `/stats`);
   }
 
   /** Compare texts, indexes and vectors with each other. */
   async check(): Promise<CheckReport> {
-    return this.#json<CheckReport>("GET", `/check`);
+    return this.#connection.json<CheckReport>("GET", `/check`);
   }
 
   /** Make again the indexes and vectors that are damaged. */
   async repair(headers: { "Idempotency-Key"?: string } = {}): Promise<CheckReport> {
-    return this.#json<CheckReport>("POST", `/check`, { headers });
-  }
-
-  /** List the models. */
-  async listModels(): Promise<{ items: ModelInfo[] }> {
-    return this.#json<{ items: ModelInfo[] }>("GET", `/models`);
-  }
-
-  /** List the ranking profiles and their options. */
-  async listProfiles(): Promise<{ items: ProfileInfo[] }> {
-    return this.#json<{ items: ProfileInfo[] }>("GET", `/profiles`);
-  }
-
-  /** Return the settings that hold, without secrets. */
-  async settings(): Promise<SettingsAnswer> {
-    return this.#json<SettingsAnswer>("GET", `/settings`);
-  }
-
-  /** Return what the token in use may do. */
-  async access(): Promise<Access> {
-    return this.#json<Access>("GET", `/access`);
+    return this.#connection.json<CheckReport>("POST", `/check`, { headers });
   }
 }

@@ -58,7 +58,7 @@ class MemoristMemoryTool(BetaAbstractMemoryTool):
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         path, target = command.path, _normalize_path(command.path)
         with _translate_errors():
-            files = self._memory.files(target, project=self._project)
+            files = self._memory.files.list(target, project=self._project)
         if not files and target != _ROOT:
             raise ToolError(_missing_file_message(path))
         if files and files[0].path == target:
@@ -74,7 +74,7 @@ class MemoristMemoryTool(BetaAbstractMemoryTool):
         if target == _ROOT:
             raise ToolError(exists)
         with _translate_errors(exists=exists):
-            file = self._memory.create_file(target, command.file_text, project=self._project)
+            file = self._memory.files.create(target, command.file_text, project=self._project)
         note = _describe_redacted(file.text, command.file_text)
         return f"File created successfully at: {command.path}" + (f".{note}" if note else "")
 
@@ -123,7 +123,7 @@ class MemoristMemoryTool(BetaAbstractMemoryTool):
         if target == _ROOT:
             raise ToolError("Cannot delete the /memories directory itself")
         with _translate_errors(missing=f"The path {command.path} does not exist"):
-            self._memory.forget_files(target, project=self._project)
+            self._memory.files.forget(target, project=self._project)
         return f"Successfully deleted {command.path}"
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
@@ -135,12 +135,12 @@ class MemoristMemoryTool(BetaAbstractMemoryTool):
         if target == _ROOT:
             raise ToolError(exists)
         with _translate_errors(missing=f"The path {path} does not exist", exists=exists):
-            self._memory.move_files(source, target, project=self._project)
+            self._memory.files.move(source, target, project=self._project)
         return f"Successfully renamed {path} to {to}"
 
     def clear_all_memory(self) -> str:
         with _translate_errors(), suppress(NotFound):  # nothing to clear is no error
-            self._memory.forget_files(_ROOT, project=self._project)
+            self._memory.files.forget(_ROOT, project=self._project)
         return "All memory cleared"
 
     def _edit(self, path: str, change: Callable[[str], str]) -> tuple[str, str]:
@@ -156,7 +156,7 @@ class MemoristMemoryTool(BetaAbstractMemoryTool):
         if target == _ROOT:
             raise ToolError(f"The path {path} is not a file.")
         with _translate_errors(missing=_missing_file_message(path)):
-            text = self._memory.edit_file(target, change_and_note, project=self._project).text
+            text = self._memory.files.edit(target, change_and_note, project=self._project).text
         return text, _describe_redacted(text, written)
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from memorist import validation
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
-from memorist.records import Memory, new_id
+from memorist.ids import new_id
+from memorist.records import Memory
 
 
 def quote_project(project: str) -> str:

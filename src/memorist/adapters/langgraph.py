@@ -18,7 +18,6 @@ from typing import Any, Self
 
 from memorist.adapters.exact_pages import list_exact, search_exact
 from memorist.engine import Memorist, open_memory
-from memorist.engine.inspection import Inspection
 from memorist.errors import MissingExtra, NotFound
 from memorist.records import Hit, Memory
 from memorist.validation import MAX_NAME_CHARACTERS
@@ -176,7 +175,7 @@ class MemoristStore(BaseStore):
 
     def _list_projects(self, prefix: Sequence[str]) -> list[str]:
         """Return the paths of all namespaces that begin so; of those that are cut, some may begin otherwise."""
-        return Inspection(self.memory).list_projects(_ITEM, _join_path(prefix)[:MAX_NAME_CHARACTERS] or None)
+        return self.memory.review.projects(_ITEM, _join_path(prefix)[:MAX_NAME_CHARACTERS] or None)
 
     def _read_namespaces(self, project: str) -> set[tuple[str, ...]]:
         """Return the namespaces whose paths are too long for the name of a project, and begin alike."""

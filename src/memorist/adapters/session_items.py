@@ -15,8 +15,9 @@ from typing import Any
 from memorist.adapters.documents import check_project, quote_project
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
+from memorist.ids import new_id
 from memorist.nesting import refuse_excess
-from memorist.records import TURN, Memory, new_id
+from memorist.records import TURN, Memory
 from memorist.validation import MAX_SESSION_ID
 
 _DATA_KEYS = ("arguments", "action", "result")  # of a tool, which may be any JSON
@@ -112,7 +113,7 @@ def add_turns(
         return
     if session is not None:
         with suppress(InvalidInput):  # it is there already; a name that cannot be used is refused below
-            memory.start_session(project, id=session)
+            memory.sessions.start(project, id=session)
     shared: dict[str, Any] = {"kind": TURN, "source": framework, "project": project}
     forgotten: set[str] = set()
     if any(turn["id"] for turn in turns):

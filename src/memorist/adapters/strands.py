@@ -14,7 +14,8 @@ from memorist.adapters.session_items import SessionItem, SessionItems
 from memorist.engine import Memorist
 from memorist.engine.prompts import for_model
 from memorist.errors import InvalidInput, MissingExtra
-from memorist.records import Hit, new_id
+from memorist.ids import new_id
+from memorist.records import Hit
 
 try:
     from strands.memory import AddMessagesContext, ExtractionConfig, MemoryEntry, MemoryStore, SearchOptions

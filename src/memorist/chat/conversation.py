@@ -16,7 +16,8 @@ from memorist.chat.providers import Message, Provider, Reply, ToolCall, ToolResu
 from memorist.chat.tools import Tools
 from memorist.engine import Memorist
 from memorist.errors import ChatError, InvalidInput, MemoristError, NotFound
-from memorist.records import CHAT, TURN, Session, new_id
+from memorist.ids import new_id
+from memorist.records import CHAT, TURN, Session
 
 MAX_ROUNDS = 8  # of tool calls, before the model has to answer
 MAX_CALLS = 8  # in one round
@@ -187,7 +188,7 @@ class ConversationRecorder:
     def _save_turn(self, memory: Memorist, id: str, role: str, text: str) -> bool:
         """Save a turn; False where it is worth trying again later."""
         try:
-            memory.add_turn(
+            memory.sessions.add_turn(
                 role, text, conversation=self._conversation, project=self._project, id=id, redact=self._redact
             )
             self._saved_turns += 1
@@ -203,7 +204,7 @@ class ConversationRecorder:
 
 def find_latest_session(memory: Memorist, project: str | None) -> Session:
     """Return the conversation that was started last."""
-    for session in memory.sessions(project=project, limit=_MAX_SESSIONS):
+    for session in memory.sessions.list(project=project, limit=_MAX_SESSIONS):
         if session.id.startswith(_SESSION_PREFIX):
             return session
     raise NotFound("there is no conversation to go on with yet; `memorist chat` begins one")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memorist import validation
+from memorist.arguments import DEFAULT_TOOL_HITS
 from memorist.chat.providers import Tool, ToolCall
 from memorist.documents import DocumentHit
 from memorist.engine import Memorist
@@ -21,7 +22,6 @@ from memorist.text.snippet import ELLIPSIS, preview, strip_marks
 
 MAX_LIMIT = 20  # memories that a search returns
 MAX_ANSWER_CHARACTERS = 6000  # about 1,500 tokens
-_DEFAULT_LIMIT = 5
 _SESSION_ALLOWANCE = 100  # further hits to look at, because turns of this conversation may be among them
 _FRAME_CHARACTERS = 200  # of an answer, for the JSON around the memories
 _MAX_CONTENT_CHARACTERS = 1200  # of one memory
@@ -40,7 +40,7 @@ SEARCH_TOOL = Tool(
             "query": {"type": "string", "description": "What to search for, as a question or in keywords."},
             "limit": {
                 "type": "integer",
-                "description": f"How many at most (1..{MAX_LIMIT}, default {_DEFAULT_LIMIT}).",
+                "description": f"How many at most (1..{MAX_LIMIT}, default {DEFAULT_TOOL_HITS}).",
             },
         },
         "required": ["query"],
@@ -108,7 +108,7 @@ class Tools:
         query, limit = arguments.get("query"), arguments.get("limit")
         if not isinstance(query, str) or not query.strip():
             raise InvalidInput("query is needed: say what to search for")
-        limit = _DEFAULT_LIMIT if limit is None else validation.whole_number(limit, "limit", 1, MAX_LIMIT)
+        limit = DEFAULT_TOOL_HITS if limit is None else validation.whole_number(limit, "limit", 1, MAX_LIMIT)
         results = self._memory.search(
             query,
             limit=limit + _SESSION_ALLOWANCE,

@@ -26,7 +26,7 @@ _BUNDLED_MODEL = {
     "path": None,
     "install_hint": None,
 }
-_NAME_WIDTH = 16  # of a setting in a list
+_NAME_WIDTH = max(map(len, config.TYPES))  # of a setting in a list
 _project_option = click.option(
     "--project", is_flag=True, help="In the memorist.toml of this folder, not in your own settings."
 )
@@ -242,9 +242,11 @@ def _list_settings(context: CommandContext, /, as_json: bool) -> None:
         memorist config list
     """
     values, origins = _visible_values(context), context.loaded.origins
+    shown = {name: _format_value(value) for name, value in values.items()}
+    width = max(map(len, shown.values()))
     lines = (
-        f"{name:<{_NAME_WIDTH}} {_format_value(value):<24} {printable_line(origins.get(name, 'default'))}"
-        for name, value in values.items()
+        f"{name:<{_NAME_WIDTH}} {value:<{width}}  {printable_line(origins.get(name, 'default'))}"
+        for name, value in shown.items()
     )
     print_answer(as_json, values, lines)
     if not as_json:

@@ -3,7 +3,8 @@
 import importlib
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +28,7 @@ _COMPLETION_VARIABLE = "_MEMORIST_COMPLETE"  # a shell sets it to ask for comple
 # Endings of error messages: the commands that help. A command in parentheses does what the message advises.
 HINTS = {
     "check": " (`memorist check`)",
+    "give_query": ' (--query "how do we ship?")',
     "index_file": "; `memorist index {0}` indexes it",
     "list_facts": "; `memorist fact list MEMORY` shows the facts of a memory",
     "list_memories": "; `memorist list` shows ids",
@@ -115,6 +117,21 @@ COMMAND_GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "feedback": CommandEntry("evaluate", "Rate a memory as the answer to a question, or list ratings."),
     },
 }
+# The nouns and verbs of the library's rooms (`memory.sessions.start`), where the everyday command is called otherwise.
+ALIASES: Mapping[str, str] = {
+    "facts": "fact",
+    "lenses": "lens",
+    "lens get": "lens show",
+    "links add": "relate",
+    "links remove": "relate --undo",
+    "searches": "recalls",
+    "searches clear": "recalls --clear",
+    "searches list": "recalls",
+    "sessions": "session",
+    "session get": "session show",
+}
+_HELP = "help"
+_QUESTION_WORDS = frozenset("are can did do does how is was were what when where which who whose why".split())
 COMMANDS = {name: entry for group in COMMAND_GROUPS.values() for name, entry in group.items()}
 
 
@@ -134,7 +151,8 @@ class CommandGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if ctx.parent and not ctx.resilient_parsing:  # neither `memorist` itself nor shell completion
-            only_options = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+            first = self._skip_own_options(args)
+            only_options = first is None or (first.startswith("-") and first not in ctx.help_option_names)
             if self._default_command and only_options:
                 args = [self._default_command, *args]
             elif not args:
@@ -142,20 +160,55 @@ class CommandGroup(click.Group):
                 ctx.exit()
         return super().parse_args(ctx, args)
 
+    def _skip_own_options(self, args: list[str]) -> str | None:
+        """Return the first argument that is no option of the group, nor the value of one."""
+        own = {name for option in self.params for name in option.opts}
+        rest = iter(args)
+        for word in rest:
+            if word in own:
+                next(rest, None)
+            elif word.partition("=")[0] not in own:
+                return word
+        return None
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, self.list_commands(ctx), n=1)
-            ctx.fail(f"No such command {name!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
+            suggestion = self.suggest(ctx, args)
+            ctx.fail(f"No such command {name!r}." + (f" Did you mean {suggestion}?" if suggestion else ""))
         return super().resolve_command(ctx, args)
+
+    def suggest(self, ctx: click.Context, args: list[str]) -> str:
+        """Return what may be meant where the first argument is no command, or ""."""
+        from difflib import get_close_matches
+
+        close = get_close_matches(args[0], self.list_commands(ctx), n=1)
+        return repr(close[0]) if close else ""
 
 
 class LazyGroup(CommandGroup):
-    """The group of all commands of the table, which imports a command only to run it."""
+    """The group of all commands of the table and their aliases, which imports a command only to run it."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        args = list(args)
+        if args[0] == _HELP:
+            if len(args) == 1:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            args = [*args[1:], *ctx.help_option_names[-1:]]
+        return super().resolve_command(ctx, _replace_alias(args))
+
+    def suggest(self, ctx: click.Context, args: list[str]) -> str:
+        parts = [f"`{_PROGRAM} {alias}`" for alias in ALIASES if alias.startswith(f"{args[0]} ")]
+        question = " ".join(" ".join(args).split())
+        is_question = args[0].lower() in _QUESTION_WORDS and len(args) > 1
+        if " " in args[0].strip() or question.endswith("?") or is_question:
+            return f"`{_PROGRAM} search {_quote(question)}`"
+        return " or ".join(parts) or super().suggest(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -165,6 +218,7 @@ class LazyGroup(CommandGroup):
             return None
         module = importlib.import_module(f"memorist.cli.{COMMANDS[cmd_name].module}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
+        _accept_after_command(command, [option for option in self.params if option.expose_value])
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -181,6 +235,38 @@ class LazyGroup(CommandGroup):
         return [*(CompletionItem(name, help=COMMANDS[name].help) for name in names), *options]
 
 
+def _replace_alias(args: list[str]) -> list[str]:
+    """Return arguments that begin with a command of the table where they began with an alias."""
+    for length in (2, 1):
+        if command := ALIASES.get(" ".join(args[:length])):
+            return _replace_alias([*command.split(), *args[length:]])
+    return args
+
+
+def _quote(text: str) -> str:
+    """Return a text as an argument of a command to be typed, in double quotes where nothing in it is special there."""
+    from shlex import quote
+
+    return quote(text) if set(text) & set('"$`\\!') else f'"{text}"'
+
+
+def _accept_after_command(command: click.Command, options: Sequence[click.Parameter]) -> None:
+    """Have a command and its parts take the options of the program, too; its help does not repeat them."""
+    own = {name for option in command.params for name in option.opts}
+    for option in options:
+        if not own.intersection(option.opts):
+            accepted: Any = copy(option)
+            accepted.hidden, accepted.expose_value, accepted.callback = True, False, _set_program_option
+            command.params.append(accepted)
+    for part in command.commands.values() if isinstance(command, click.Group) else ():
+        _accept_after_command(part, options)
+
+
+def _set_program_option(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None and isinstance(context.obj, CommandContext):  # shell completion has none
+        context.obj = context.obj.with_option(option, value)
+
+
 class CommandContext:
     """The settings that hold for a command, and the memory that they name."""
 
@@ -191,6 +277,14 @@ class CommandContext:
     def for_program(self) -> "CommandContext":
         """Return the context of a command that a program runs, so that no user has seen the project's settings."""
         return CommandContext(self.arguments, self._folder, by_user=False)
+
+    def with_option(self, option: click.Parameter, value: str) -> "CommandContext":
+        """Return the context with an option of the program that was given after the command."""
+        given = self.arguments.get(option.name or "")
+        if given not in (None, value):
+            name = option.opts[0]
+            raise click.UsageError(f"{name} is given twice, as {given!r} and {value!r}; leave one of them out")
+        return CommandContext({**self.arguments, option.name or "": value}, self._folder, by_user=self._by_user)
 
     def within(self, folder: Path, arguments: Mapping[str, Any] | None = None) -> "CommandContext":
         """Return the context in another folder, whose project may have settings of its own."""
@@ -256,7 +350,7 @@ class CommandContext:
             search_timeout=settings.search_timeout,
             synchronous=settings.synchronous,
             threads=settings.threads,
-            near=settings.near,
+            on_near_duplicate=settings.on_near_duplicate,
             redact=settings.redact if redact is None else redact,
             redact_allow=settings.redact_allow,
             metadata_index=settings.metadata_index,
@@ -345,9 +439,7 @@ def _explain_place(error: click.ClickException) -> str | None:
     name = error.option_name
     for option in app.params:
         if isinstance(option, click.Option) and name in option.opts:
-            command = error.ctx.command_path.removeprefix(_PROGRAM)
-            rest = "" if option.is_flag else f" {option.metavar}{command} ..."
-            return f"{name} goes before the command: `{_PROGRAM} {name}{rest}`"
+            return f"{name} goes before the command: `{_PROGRAM} {name}`"
     return None
 
 

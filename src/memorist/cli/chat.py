@@ -193,7 +193,7 @@ def _find_earlier(
         return None
     if memory is None:
         raise ConfigError("there is no conversation to continue without a memory")
-    return find_latest_session(memory, project) if session_id is None else memory.session(session_id)
+    return find_latest_session(memory, project) if session_id is None else memory.sessions.get(session_id)
 
 
 def _answer_once(options: _ChatOptions, conversation: Conversation, message: str, as_json: bool) -> None:

@@ -80,7 +80,7 @@ def index_command(
     with context.open(create=True) as memory:
         try:
             with bar:
-                report: IndexReport = memory.index(
+                report: IndexReport = memory.documents.index(
                     list(paths),
                     progress=partial(_show_progress, bar),
                     **{"project": context.loaded.settings.project} | options,
@@ -113,7 +113,7 @@ def _explain_nothing(report: IndexReport, include: Sequence[str]) -> str:
 
 def _remove_files(context: CommandContext, paths: tuple[str, ...], as_json: bool) -> int:
     with context.open(embedder="none") as memory:
-        removed = {path: memory.unindex(path) for path in paths}
+        removed = {path: memory.documents.remove(path) for path in paths}
     if as_json:
         print_json({"removed": sum(removed.values())})
     for path, count in removed.items():
@@ -141,7 +141,7 @@ def watch_command(context: CommandContext, /, paths: tuple[str, ...], as_json: b
     stop = threading.Event()
     known: frozenset[tuple[str, str]] | None = None
     with _stop_on_signals(stop), context.open(create=True) as memory:
-        for report in memory.watch(list(paths), stop=stop, **options):
+        for report in memory.documents.watch(list(paths), stop=stop, **options):
             if as_json:
                 print_json(record_json(report), indent=None)
                 continue
@@ -220,8 +220,8 @@ def docs_command(
     if not query.strip():
         raise click.UsageError("the query is empty; `memorist docs --list` lists the indexed files")
     with context.open() as memory:
-        results = memory.search_documents(query, **options)
-        any_files = bool(results) or bool(memory.documents(limit=1))
+        results = memory.documents.search(query, **options)
+        any_files = bool(results) or bool(memory.documents.list(limit=1))
     if as_json:
         print_json(results_json(results, explain=False))
         return
@@ -240,7 +240,7 @@ def _print_files(context: CommandContext, options: dict[str, Any], as_json: bool
     projects = dict.fromkeys(options.pop("project", (None,)))
     options.setdefault("limit", 1_000_000_000)
     with context.open(embedder="none") as memory:
-        found = [document for project in projects for document in memory.documents(project=project, **options)]
+        found = [document for project in projects for document in memory.documents.list(project=project, **options)]
     documents = sorted(found, key=lambda document: document.path)[: options["limit"]]
     print_answer(
         as_json,
@@ -252,7 +252,7 @@ def _print_files(context: CommandContext, options: dict[str, Any], as_json: bool
 
 def _print_links(context: CommandContext, path: str, as_json: bool) -> None:
     with context.open(embedder="none") as memory:
-        document = memory.document(path)
+        document = memory.documents.find(path)
     lines = [document_line(document, style())]
     for link in document.links:
         target = display_path(link.path) if link.path else f"{printable(link.target)} (not indexed)"

@@ -23,8 +23,8 @@ from memorist.cli.options import (
     style,
 )
 from memorist.errors import MemoristError
+from memorist.ids import shorten_id
 from memorist.present.render import hit_text, printable, printable_line, record_json
-from memorist.records import shorten_id
 
 _GOOD, _BAD = "good", "bad"
 _NO_RATINGS = (
@@ -42,7 +42,7 @@ _profile_options = combine_options(
     embedder_option,
 )
 _question_options = combine_options(
-    click.option("--golden", type=click.Path(path_type=Path), help="Questions to your own memories, as JSON lines."),
+    click.option("--golden", type=click.Path(path_type=Path), help="Questions to your own memories (see above)."),
     click.option(
         "--from-recalls", is_flag=True, help="Questions whose answers were rated good with `memorist feedback`."
     ),
@@ -114,6 +114,11 @@ def eval_command(
     The chosen profiles are marked with *. Each leg alone and grep are measured for comparison.
 
     \b
+    A golden file has a question on each line, with the memories that answer it, or their grades:
+        {"query": "how do we ship?", "relevant": ["4f2a91bc"]}
+        {"query": "who wrote it?", "relevant": {"9c03d7e5": 2}, "project": "api", "category": "people"}
+
+    \b
     Example:
         memorist eval data/scifact --part train --profile balanced --profile rank
         memorist eval data/scifact --compare balanced balanced:alpha=.3
@@ -165,7 +170,8 @@ def feedback_command(
     if id is None and query is not None:
         raise click.UsageError("--query needs a memory: give its id, and good or bad")
     with context.open(embedder="none") as memory:
-        ratings = memory.feedbacks() if id is None else [memory.feedback(id, rating == _GOOD, query=query)]
+        searches, is_good = memory.searches, rating == _GOOD
+        ratings = searches.list_feedback() if id is None else [searches.add_feedback(id, is_good, query=query)]
     print_answer(
         as_json,
         {"feedback": [record_json(feedback) for feedback in ratings]},
@@ -238,7 +244,7 @@ def _measure_datasets(
 
 def _measure_own(context: CommandContext, request: _EvalRequest, chosen: Sequence[Any], model: Any) -> Iterator[Any]:
     """Measure with questions to the user's own memories, which are only read."""
-    from memorist.evaluate.dataset import load_golden_file, load_recalls
+    from memorist.evaluate.dataset import GOLDEN_EXAMPLE, load_golden_file, load_recalls
     from memorist.evaluate.evaluation import evaluate_dataset
 
     if not (request.golden or request.from_recalls):
@@ -254,7 +260,8 @@ def _measure_own(context: CommandContext, request: _EvalRequest, chosen: Sequenc
             sets.append(load_recalls(memory))
         for dataset in sets:
             if not dataset.questions:
-                raise MemoristError(_NO_RATINGS if dataset.name == "recalls" else f"{request.golden} has no question")
+                nothing = f"{request.golden} has no question that a memory answers; write one on each line, such as"
+                raise MemoristError(_NO_RATINGS if dataset.name == "recalls" else f"{nothing} {GOLDEN_EXAMPLE}")
             narrowed = dataset.select_questions(request.scopes, request.limit, request.seed)
             yield evaluate_dataset(narrowed, chosen, memory, relevance=request.relevance, progress=ProgressBar)
 
@@ -272,7 +279,7 @@ def _check_quality(run: Mapping[str, Any], min_ndcg: float | None) -> None:
 
 _DEMO_QUESTIONS = (
     ("pictures look outdated on phones", "The memory that answers shares no word with it: only meaning finds it."),
-    ("9f3c2ab", "A language model sees no meaning in it: only the exact word finds it."),
+    ("9f3c2ab", "A commit id has little meaning, hence the low cosine: the exact word makes the match certain."),
     ("why are retries capped?", "Keywords and meaning agree, and the score shows how much each contributed."),
 )
 

@@ -141,7 +141,7 @@ def recalls_command(
         _print_never_recalled(context, limit, as_json)
         return
     with context.open(embedder="none") as memory:
-        recalls = memory.recalls(limit=limit, **options)
+        recalls = memory.searches.list(limit=limit, **options)
         ids = dict.fromkeys(found.id for recall in recalls for found in recall.memories)
         memories = {found.id: found for found in memory.get(list(ids))}
     print_answer(
@@ -156,7 +156,7 @@ def _clear_recalls(context: CommandContext, before: str | None, yes: bool, as_js
     if must_confirm(yes, "--clear deletes for good"):
         click.confirm("Delete the record of searches? Memories stay as they are.", abort=True, err=True)
     with context.open(embedder="none") as memory:
-        cleared = memory.clear_recalls(before=before)
+        cleared = memory.searches.clear(before=before)
     print_answer(as_json, {"cleared": cleared}, f"Deleted {count_of(cleared, 'recorded search', 'recorded searches')}.")
 
 
@@ -196,8 +196,7 @@ def tags_command(context: CommandContext, /, project: tuple[str, ...], as_json: 
         memorist tags --project api
     """
     with context.open(embedder="none") as memory:
-        filters = {"project": project} if project else {}
-        counts = memory.facets(None, ["tag"], include_superseded=True, **filters)["tag"]
+        counts = memory.facets(None, ["tag"], include_superseded=True, project=project or None)["tag"]
     _print_counts("tags", counts, "No memory has a tag.", as_json)
 
 
@@ -226,7 +225,7 @@ def dupes_command(context: CommandContext, /, merge: bool, yes: bool, as_json: b
     ask = merge and must_confirm(yes, "--merge changes memories")
     with context.open(embedder="none") as memory:
         with ProgressBar("Comparing") as bar:
-            groups = memory.duplicates(progress=bar, **drop_unset(options))
+            groups = memory.review.duplicates(progress=bar, **drop_unset(options))
         if not as_json:
             _print_groups(groups)
         if ask and groups:
@@ -243,7 +242,7 @@ def dupes_command(context: CommandContext, /, merge: bool, yes: bool, as_json: b
 def _merge_group(memory: Memorist, group: tuple[Memory, ...]) -> Memory:
     """Merge a group into its newest memory."""
     newest = max(group, key=lambda found: (found.created_at, found.recorded_at))
-    return memory.merge(newest.id, [found.id for found in group if found.id != newest.id])
+    return memory.review.merge(newest.id, [found.id for found in group if found.id != newest.id])
 
 
 def _print_groups(groups: list[tuple[Memory, ...]]) -> None:

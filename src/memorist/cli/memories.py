@@ -4,18 +4,20 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 import click
 
 from memorist import validation
+from memorist.arguments import MemoryChanges, NewMemory
 from memorist.cli.app import CommandContext, complete_path, describe_error
 from memorist.cli.options import (
     ProgressBar,
     answer_options,
     as_of_option,
-    combine_options,
+    declared_options,
     decode_text,
     detail_option,
     drop_unset,
@@ -24,7 +26,6 @@ from memorist.cli.options import (
     memory_lines,
     must_confirm,
     open_input,
-    parse_json,
     print_answer,
     print_degraded,
     print_json,
@@ -36,7 +37,9 @@ from memorist.cli.options import (
     style,
 )
 from memorist.engine import Memorist
+from memorist.engine.sessions import choose_project
 from memorist.errors import InvalidInput, NotFound
+from memorist.ids import shorten_id
 from memorist.ingest.redaction import Redaction, redaction_report, reported_field
 from memorist.present.render import (
     LINE_CHARACTERS,
@@ -49,20 +52,8 @@ from memorist.present.render import (
     shell_id,
     timestamp,
 )
-from memorist.records import IF_EXISTS, NEAR_ACTIONS, Memory, NearDuplicate, Version, shorten_id
+from memorist.records import Memory, NearDuplicate, Version
 from memorist.text.snippet import preview
-
-_field_options = combine_options(
-    click.option("--project", help="The project it belongs to."),
-    click.option("--sector", help="reflective, semantic, procedural, emotional or episodic."),
-    click.option("--tier", help="session, project or global."),
-    click.option("--kind", help="What it is, in a word of your own: decision, bug, preference ..."),
-    click.option("--tag", "tags", multiple=True, help="A tag (repeat for several)."),
-    click.option("--salience", type=float, help="How much it matters (0..1)."),
-    click.option("--source", help="Where it comes from."),
-    click.option("--title", help="A title."),
-    click.option("--summary", help="A summary."),
-)
 
 _BATCH = 500  # memories looked at together
 
@@ -77,15 +68,7 @@ _BATCH = 500  # memories looked at together
     shell_complete=complete_path,
     help="Remember many: a JSON object or text on each line (- reads standard input).",
 )
-@_field_options
-@click.option("--metadata", help="A JSON object to store with it.")
-@click.option("--created-at", metavar="TIME", help="When it happened (default: now).")
-@click.option("--expires-at", metavar="TIME", help="From when on nothing finds it any more.")
-@click.option("--id", "id", help="An id of your own; the memory that has it already is replaced.")
-@click.option("--if-exists", help=f"If a memory has that id already: {', '.join(IF_EXISTS)} (default: update).")
-@session_option
-@click.option("--fact", "facts", multiple=True, help="A fact that it states (repeat for several).")
-@click.option("--near", help=f"If an older memory says almost the same: {', '.join(NEAR_ACTIONS)}.")
+@declared_options(NewMemory)
 @redact_option
 @answer_options
 def add_command(
@@ -94,7 +77,7 @@ def add_command(
     text: str | None,
     file: str | None,
     jsonl: str | None,
-    near: str | None,
+    on_near_duplicate: str | None,
     redact: bool | None,
     as_json: bool,
     **options: Any,
@@ -112,9 +95,9 @@ def add_command(
         raise click.UsageError("give one of: a text, - for standard input, --file FILE, --jsonl FILE")
     if jsonl is not None and options["id"] is not None:
         raise click.UsageError("--id names a single memory; with --jsonl, give each line its own")
-    if jsonl is not None and near is not None:
-        raise click.UsageError("--near compares a single new memory with older ones; leave it out with --jsonl")
-    defaults = {"project": context.loaded.settings.project} | _parse_fields(options)
+    if jsonl is not None and on_near_duplicate is not None:
+        raise click.UsageError("--on-near-duplicate is about a single new memory; leave it out with --jsonl")
+    defaults = drop_unset(options)
     if jsonl is not None:
         _add_many(context, jsonl, defaults, redact, as_json)
         return
@@ -122,7 +105,8 @@ def add_command(
     fields: dict[str, Any] = {"content": content} | defaults
     started = datetime.now(UTC)
     with context.open(create=True, redact=redact) as memory:
-        added = memory.add(near=near, **fields)
+        fields = {"project": choose_project(memory, fields.get("session"), context.loaded.settings.project)} | fields
+        added = memory.add(on_near_duplicate=on_near_duplicate, **fields)
     print_redacted(_find_redacted(context.redaction(redact), fields))
     outcome = _describe_outcome(added, started, by_id="id" in fields)
     lines = [f"{outcome} {memory_line(added, style())}", *([_near_line(added.near)] if added.near else [])]
@@ -156,10 +140,14 @@ def _add_many(
 ) -> None:
     redaction, redacted = context.redaction(redact), Counter[str]()
 
+    @cache
+    def project_of(session: str | None) -> str | None:
+        return choose_project(memory, session, context.loaded.settings.project)
+
     def parse_items() -> Iterator[dict[str, Any]]:
         for fields in _parse_lines(stream, source, defaults):
             redacted.update(entry["kind"] for entry in _find_redacted(redaction, fields))
-            yield fields
+            yield {"project": project_of(fields.get("session"))} | fields
 
     with (
         open_input(source) as stream,
@@ -257,9 +245,7 @@ def list_command(context: CommandContext, /, detail: str | None, count: bool, as
 @click.command("update")
 @click.argument("id")
 @click.argument("text", required=False)
-@_field_options
-@click.option("--metadata", help="A JSON object that replaces the old one.")
-@click.option("--expires-at", metavar="TIME", help="From when on nothing finds it any more.")
+@declared_options(MemoryChanges, leave_out=["content"])
 @session_option
 @redact_option
 @answer_options
@@ -273,7 +259,7 @@ def update_command(
     Example:
         memorist update 4f2a91bc "Retries are capped at 3 now" --tag decision
     """
-    changes = _parse_fields(options) | ({} if text is None else {"content": read_argument(text)})
+    changes = drop_unset(options) | ({} if text is None else {"content": read_argument(text)})
     _update_memory(context, id, changes, redact, as_json)
 
 
@@ -409,7 +395,7 @@ def purge_command(context: CommandContext, /, before: str | None, yes: bool, as_
 def _find_replaced(memory: Memorist, id: str) -> list[Memory]:
     """Return what a memory had replaced; nothing if it does not exist, which `forget` reports."""
     try:
-        return memory.replaced(id)
+        return memory.links.replaced(id)
     except NotFound:
         return []
 
@@ -427,14 +413,6 @@ def _explain_missing(memory: Memorist, id: str, as_of: str | None) -> str:
     except NotFound as exc:
         return describe_error(exc)
     return f"no memory has the id {id}"
-
-
-def _parse_fields(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a memory that were set on the command line."""
-    fields = drop_unset(options)
-    if "metadata" in fields:
-        fields["metadata"] = parse_json(fields["metadata"], "--metadata")
-    return fields
 
 
 def _count_lines(source: str) -> int | None:

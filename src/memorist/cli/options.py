@@ -4,16 +4,19 @@ import codecs
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeVar, get_type_hints
 
 import click
 
+from memorist.arguments import Filters
+from memorist.contract import argument_schema
 from memorist.errors import InvalidInput
 from memorist.present.render import memory_line, memory_text, printable, printable_json, printable_line
 from memorist.records import DETAILS, Memory
+from memorist.schemas import Schema
 from memorist.validation import MAX_CONTENT_CHARACTERS
 
 NOTHING_RELEVANT = "Note: none of these is likely to answer the question; they are only the closest."
@@ -45,9 +48,8 @@ def answer_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 embedder_option = click.option(
-    "--embedder", metavar="MODEL", help="local, openai:MODEL or ollama:MODEL (default: the setting)."
+    "--embedder", metavar="MODEL", help="local, onnx:FOLDER, openai:MODEL or ollama:MODEL (default: the setting)."
 )
-as_of_option = click.option("--as-of", metavar="TIME", help="Answer as of this time.")
 detail_option = click.option("--detail", help=f"How much of each memory to show: {', '.join(DETAILS)}.")
 redact_option = click.option(
     "--redact/--no-redact", default=None, help="Mask secrets before the text is stored (default: the setting)."
@@ -60,31 +62,61 @@ secret_options = combine_options(
 )
 session_option = click.option("--session", metavar="ID", help="The session in which this happens.")
 
-metadata_option = click.option(
-    "--metadata",
-    metavar="JSON",
-    callback=lambda context, option, value: None if value is None else parse_json(value, "--metadata"),
-    help="""Only with such metadata: '{"user": "anna", "price": {"$lt": 5}}'.""",
-)
-projects_option = click.option("--project", multiple=True, help="Only this project (repeat for any of several).")
-filter_options = combine_options(
-    projects_option,
-    click.option("--sector", multiple=True, help="Only this sector."),
-    click.option("--tier", multiple=True, help="Only this tier."),
-    click.option("--kind", multiple=True, help="Only this kind."),
-    click.option("--tag", "tags", multiple=True, help="Only with this tag (repeat for all of several)."),
-    click.option("--source", multiple=True, help="Only from this source."),
-    click.option("--since", metavar="TIME", help="Only from this time on."),
-    click.option("--until", metavar="TIME", help="Only before this time."),
-    click.option("--min-salience", type=float, help="Only with at least this salience (0..1)."),
-    click.option("--session", metavar="ID", help="Only what was added or used in this session."),
-    click.option("--fact-kind", multiple=True, help="Only with a fact of this kind."),
-    click.option("--month", multiple=True, help="Only from this month (2026-03)."),
-    flag_option("--pinned", sets=True, help="Only pinned memories."),
-    flag_option("--never-recalled", "recalled", sets=False, help="Only what no recorded search has found."),
-    metadata_option,
-    as_of_option,
-)
+
+def declared_options(
+    fields: Any, *, only: Collection[str] | None = None, leave_out: Collection[str] = ()
+) -> Callable[[F], F]:
+    """Make options of declared arguments (`memorist.arguments`), with their types, limits and help."""
+    hints = get_type_hints(fields, include_extras=True)
+    chosen = [name for name in (hints if only is None else only) if name not in leave_out]
+    return combine_options(*(_declared_option(name, argument_schema(hints[name]) or {}) for name in chosen))
+
+
+def _declared_option(name: str, schema: Schema) -> Callable[[F], F]:
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    kinds = [kind for kind in kinds if kind != "null"]  # an option that is not given leaves a field as it is
+    flag, help = _SHORT_FLAGS.get(name, f"--{name.replace('_', '-')}"), _describe(schema, kinds)
+    if kinds == ["boolean"]:
+        sets, help = _FLAGS.get(name, (True, help))
+        return flag_option(flag, name, sets=sets, help=help)
+    if "array" in kinds:
+        return click.option(flag, name, multiple=True, help=help)
+    if kinds == ["object"]:
+        return click.option(flag, name, metavar="JSON", callback=_parse_json_option, help=help)
+    if kinds == ["string", "integer"]:
+        return click.option(flag, name, callback=_parse_count, help=help)
+    if kinds in (["number"], ["integer"]):
+        return click.option(flag, name, type=float if kinds == ["number"] else int, help=help)
+    metavar = "TIME" if kinds == ["string", "number"] else "ID" if name in ("session", "id") else None
+    return click.option(flag, name, metavar=metavar, help=help)
+
+
+_SHORT_FLAGS = {"tags": "--tag", "facts": "--fact", "recalled": "--never-recalled"}
+_FLAGS = {"recalled": (False, "Only what no recorded search has found.")}
+
+
+def _describe(schema: Schema, kinds: Sequence[str]) -> str:
+    """Return the help of an option: what it means, what it can be, and whether it can be repeated."""
+    said = str(schema.get("description", ""))
+    if "enum" in schema:
+        said += f": {', '.join(filter(None, schema['enum']))}"
+    elif schema.get("minimum") == 0 and schema.get("maximum") == 1:
+        said += " (0..1)"
+    return f"{said} (repeat for several)." if "array" in kinds else f"{said}."
+
+
+def _parse_json_option(context: click.Context, option: click.Parameter, value: str | None) -> Any:
+    return None if value is None else parse_json(value, option.opts[0])
+
+
+def _parse_count(context: click.Context, option: click.Parameter, value: str | None) -> str | int | None:
+    return int(value) if value and value.isdecimal() else value
+
+
+as_of_option = declared_options(Filters, only=["as_of"])
+filter_options = declared_options(Filters, leave_out=["include_global"])
+metadata_option = declared_options(Filters, only=["metadata"])
+projects_option = declared_options(Filters, only=["project"])
 
 
 def parse_json(text: str, option: str) -> Any:

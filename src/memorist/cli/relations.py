@@ -17,8 +17,9 @@ from memorist.cli.options import (
     session_option,
     style,
 )
+from memorist.ids import shorten_id
 from memorist.present.render import fact_json, fact_text, memory_json, memory_line, printable, record_json
-from memorist.records import Fact, Memory, shorten_id
+from memorist.records import Fact, Memory
 
 _MAX_PINNED = 1000  # that are listed
 
@@ -74,10 +75,10 @@ def relate_command(
         raise click.UsageError("--undo removes the link whoever made it; leave out --confidence and --said-by")
     with context.open(embedder="none") as memory:
         if undo:
-            memory.unrelate(a, b, kind)
+            memory.links.remove(a, b, kind)
             line, answer = f"Removed: {a} {kind} {b}", {"undone": {"source": a, "target": b, "kind": kind}}
         else:
-            relation = memory.relate(a, b, kind, **options)
+            relation = memory.links.add(a, b, kind, **options)
             line = f"Linked: {shorten_id(relation.source)} {relation.kind} {shorten_id(relation.target)}"
             answer = record_json(relation)
     print_answer(as_json, answer, printable(line))
@@ -188,7 +189,7 @@ def _add_fact(context: CommandContext, /, memory_id: str, text: str, as_json: bo
         memorist fact add 4f2a91bc "retries are capped at 5" --kind decision --confidence 0.9
     """
     with context.open(embedder="none") as memory:
-        _print_fact(memory.add_fact(memory_id, text, **drop_unset(options)), "Noted", as_json)
+        _print_fact(memory.facts.add(memory_id, text, **drop_unset(options)), "Noted", as_json)
     parts = {name: options[name] for name in ("subject", "predicate", "object")}
     print_redacted(context.redaction(by_model=True).report_secrets({"text": text} | parts))
 
@@ -224,7 +225,7 @@ def _reinforce_fact(context: CommandContext, /, fact_id: str, as_json: bool, **o
         memorist fact reinforce a3a2239b --amount 0.5
     """
     with context.open(embedder="none") as memory:
-        _print_fact(memory.reinforce_fact(fact_id, **drop_unset(options)), "Reinforced", as_json)
+        _print_fact(memory.facts.reinforce(fact_id, **drop_unset(options)), "Reinforced", as_json)
 
 
 @fact_command.command("remove")
@@ -239,7 +240,7 @@ def _remove_fact(context: CommandContext, /, fact_id: str) -> None:
         memorist fact remove a3a2239b
     """
     with context.open(embedder="none") as memory:
-        removed = memory.remove_fact(fact_id)
+        removed = memory.facts.remove(fact_id)
     click.echo(f"Removed {removed.id[-8:]}  {printable(removed.text)}")
 
 

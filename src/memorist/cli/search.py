@@ -6,10 +6,12 @@ from typing import Any
 
 import click
 
+from memorist.arguments import FILTERS, ProfileOptions
 from memorist.cli.app import CommandContext, CommandGroup
 from memorist.cli.options import (
     NOTHING_RELEVANT,
     answer_options,
+    declared_options,
     detail_option,
     drop_unset,
     filter_options,
@@ -32,29 +34,41 @@ from memorist.present.render import (
     results_json,
 )
 from memorist.profiles import PROFILES
-from memorist.records import FACETS, FUSIONS, GRAMMARS, RECORD_MODES, Lens, Results
+from memorist.records import FACETS, RECORD_MODES, Lens, Results
 
 _MAX_FACET_VALUES = 10  # of each field, in the table of facets
 
 # Why a filter or a threshold hid memories.
 HIDDEN_REASONS: Mapping[str, str] = {
     "superseded": "superseded (--include-superseded shows {them})",
-    "project": "in another project",
-    "sector": "in another sector",
-    "tier": "in another tier",
-    "kind": "of another kind",
-    "source": "from another source",
-    "tags": "without all the tags",
-    "since": "older (--since)",
-    "until": "newer (--until)",
-    "session": "not in that session",
-    "fact_kind": "without a fact of that kind",
-    "month": "from another month",
-    "pinned": "not pinned",
-    "recalled": "already recalled",
-    "metadata": "with other metadata",
-    "as_of": "from after that time (--as-of)",
+    **{name: filter.hides for name, filter in FILTERS.items() if filter.hides},
 }
+
+
+def _parse_recency(text: str) -> dict[str, Any]:
+    """Return the form with its number: the rate a day of `add`, or the weight of `multiply`, the form without one."""
+    form, colon, number = text.partition(":")
+    if not colon:
+        try:
+            return {"form": "multiply", "weight": float(form)}
+        except ValueError:
+            return {"form": form}
+    return {"form": form, "rate" if form == "add" else "weight": _parse_number(number, "--recency", text)}
+
+
+def _parse_number(text: str, option: str, whole: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(f"{option} {whole!r} must end in a number, not {text!r}") from None
+
+
+recency_option = click.option(
+    "--recency",
+    metavar="FORM:NUMBER",
+    callback=lambda context, option, value: None if value is None else _parse_recency(value),
+    help="How age counts: multiply:WEIGHT (or WEIGHT), add:RATE, tiers or none, as in multiply:0.3.",
+)
 
 
 @click.command("search")
@@ -64,19 +78,12 @@ HIDDEN_REASONS: Mapping[str, str] = {
 @click.option("--mode", default="hybrid", show_default=True, help="hybrid, keyword or semantic.")
 @click.option("--profile", help=f"How to rank: {', '.join(PROFILES)}.")
 @click.option("--lens", metavar="NAME", help="Use a lens saved with `memorist lens set`.")
-@click.option("--grammar", help=f"How to read the query: {', '.join(GRAMMARS)}.")
-@click.option("--fusion", help=f"How to combine keyword and vector scores: {', '.join(FUSIONS)}.")
-@click.option("--alpha", type=float, help="The weight of meaning against keywords (0..1).")
-@click.option(
-    "--rerank",
-    callback=lambda context, option, value: int(value) if value and value.isdecimal() else value,
-    help="Have a model rerank the best hits: off, auto, or how many.",
+@recency_option
+@click.option("--use-vector/--no-vector", default=None, help="Search by meaning for every query, or by words alone.")
+@declared_options(
+    ProfileOptions,
+    only="grammar fusion alpha k rerank confidence_mode min_relevance min_similarity min_confidence min_score".split(),
 )
-@click.option("--confidence-mode", help="How the confidence of facts affects the score: off, blend or multiply.")
-@click.option("--min-relevance", type=float, help="Only hits at least this relevant (0..1).")
-@click.option("--min-similarity", type=float, help="Only hits by meaning that are at least this similar (0..1).")
-@click.option("--min-confidence", type=float, help="Only hits at least this confident (0..1).")
-@click.option("--min-score", type=float, help="Only hits with at least this score (0..1).")
 @filter_options
 @flag_option("--include-superseded", sets=True, help="Also show superseded memories, ranked lower.")
 @flag_option("--documents", "include_documents", sets=True, help="Also search indexed files, in one ranking.")
@@ -111,7 +118,8 @@ def search_command(
     query = read_argument(query)
     if not query.strip():
         raise click.UsageError("the query is empty; `memorist list` lists all memories")
-    with context.open(embedder="none" if mode == "keyword" else None) as memory:
+    by_words = mode == "keyword" or options["use_vector"] is False
+    with context.open(embedder="none" if by_words else None) as memory:
         results = memory.search(
             query,
             mode=mode,
@@ -120,7 +128,7 @@ def search_command(
             facets=_parse_facets(facets),
             **drop_unset(options),
         )
-    if memory.recalls_lost:
+    if memory.searches.lost:
         click.echo("Note: this search could not be recorded; are you allowed to write to the database?", err=True)
     if as_json:
         print_json(results_json(results, explain=explain))
@@ -193,7 +201,7 @@ def _list_lenses(context: CommandContext, /, as_json: bool) -> None:
         memorist lens list
     """
     with context.open(embedder="none") as memory:
-        lenses = memory.lenses()
+        lenses = memory.lenses.list()
     answer = {"lenses": [record_json(lens) for lens in lenses]}
     print_answer(as_json, answer, map(_lens_line, lenses), "Nothing found. `memorist lens set` saves a lens.")
 
@@ -210,7 +218,7 @@ def _show_lens(context: CommandContext, /, name: str, as_json: bool) -> None:
         memorist lens show decisions
     """
     with context.open(embedder="none") as memory:
-        lens = memory.lens(name)
+        lens = memory.lenses.get(name)
     lines = [printable(lens.name), *(f"  {part}" for part in describe_lens(lens))]
     print_answer(as_json, record_json(lens), lines)
 
@@ -221,12 +229,9 @@ def _show_lens(context: CommandContext, /, name: str, as_json: bool) -> None:
 @click.option("--profile", help=f"How to rank: {', '.join(PROFILES)}.")
 @click.option("--boost", "boosts", multiple=True, metavar="FIELD=VALUE:FACTOR",
               help="Multiply the score of a sector, kind, tag or source, as in tag=decision:1.5.")  # fmt: skip
-@click.option("--recency", metavar="FORM:NUMBER",
-              help="How age counts: multiply:WEIGHT, add:RATE, tiers or none, as in multiply:0.3.")  # fmt: skip
+@recency_option
 @answer_options
-def _set_lens(
-    context: CommandContext, /, name: str, boosts: tuple[str, ...], recency: str | None, as_json: bool, **options: Any
-) -> None:
+def _set_lens(context: CommandContext, /, name: str, boosts: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """
     Save a lens, replacing one of the same name.
 
@@ -234,9 +239,8 @@ def _set_lens(
     Example:
         memorist lens set decisions --kind decision --since "last year" --boost tag=adr:1.5 --recency multiply:0.3
     """
-    recency_options = None if recency is None else _parse_recency(recency)
     with context.open(create=True, embedder="none") as memory:
-        lens = memory.set_lens(name, boosts=_parse_boosts(boosts), recency=recency_options, **drop_unset(options))
+        lens = memory.lenses.set(name, boosts=_parse_boosts(boosts), **drop_unset(options))
     print_answer(as_json, record_json(lens), f"Set {_lens_line(lens)}")
 
 
@@ -252,7 +256,7 @@ def _remove_lens(context: CommandContext, /, name: str) -> None:
         memorist lens remove decisions
     """
     with context.open(embedder="none") as memory:
-        memory.remove_lens(name)
+        memory.lenses.remove(name)
     click.echo(f"Removed {printable(name)}")
 
 
@@ -269,21 +273,6 @@ def _parse_boosts(texts: tuple[str, ...]) -> dict[str, dict[str, float]]:
             raise InvalidInput(f"--boost {text!r} cannot be read; write FIELD=VALUE:FACTOR, as in tag=decision:1.5")
         boosts.setdefault(field, {})[value] = _parse_number(factor, "--boost", text)
     return boosts
-
-
-def _parse_recency(text: str) -> dict[str, Any]:
-    """Return the form with its number: the rate a day of `add`, or the weight of `multiply`."""
-    form, colon, number = text.partition(":")
-    if not colon:
-        return {"form": form}
-    return {"form": form, "rate" if form == "add" else "weight": _parse_number(number, "--recency", text)}
-
-
-def _parse_number(text: str, option: str, whole: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInput(f"{option} {whole!r} must end in a number, not {text!r}") from None
 
 
 @click.command("context")

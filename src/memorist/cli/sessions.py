@@ -27,7 +27,7 @@ def session_command() -> None:
     Example:
         id=$(memorist session start --project api)
         memorist add "Retries are capped at 5" --session $id
-        memorist session end $id --summary "Looked into retries"
+        memorist session end $id "Looked into retries"
     """
 
 
@@ -45,25 +45,29 @@ def _start_session(context: CommandContext, /, as_json: bool, **options: Any) ->
         memorist session start --project api --summary "Looking into retries"
     """
     with context.open(create=True, embedder="none") as memory:
-        started = memory.start_session(**{"project": context.loaded.settings.project} | drop_unset(options))
+        started = memory.sessions.start(**{"project": context.loaded.settings.project} | drop_unset(options))
     print_redacted(context.redaction(by_model=True).report_secrets({"summary": options["summary"]}))
     print_answer(as_json, session_json(started), started.id)
 
 
 @session_command.command("end")
 @click.argument("id")
-@click.option("--summary", help="What it was about.")
+@click.argument("text", required=False, metavar="[SUMMARY]")
+@click.option("--summary", help="What it was about; the same as the argument SUMMARY.")
 @answer_options
-def _end_session(context: CommandContext, /, id: str, summary: str | None, as_json: bool) -> None:
+def _end_session(context: CommandContext, /, id: str, text: str | None, summary: str | None, as_json: bool) -> None:
     """
     End a session; no more memories can be added to it.
 
     \b
     Example:
-        memorist session end 5f09a972 --summary "Retries are capped now"
+        memorist session end 5f09a972 "Retries are capped now"
     """
+    if text is not None and summary is not None:
+        raise click.UsageError("the summary is given twice: as an argument and with --summary; leave one of them out")
+    summary = summary if text is None else text
     with context.open(embedder="none") as memory:
-        _print_session(memory.end_session(id, summary), "Ended", as_json)
+        _print_session(memory.sessions.end(id, summary), "Ended", as_json)
     print_redacted(context.redaction(by_model=True).report_secrets({"summary": summary}))
 
 
@@ -80,7 +84,7 @@ def _summarise_session(context: CommandContext, /, id: str, text: str, as_json: 
         memorist session summarise 5f09a972 "Retries are capped now"
     """
     with context.open(embedder="none") as memory:
-        _print_session(memory.summarise_session(id, text), "Summarised", as_json)
+        _print_session(memory.sessions.summarise(id, text), "Summarised", as_json)
     print_redacted(context.redaction(by_model=True).report_secrets({"summary": text}))
 
 
@@ -99,7 +103,7 @@ def _forget_session(context: CommandContext, /, id: str, hard: bool, as_json: bo
         memorist session forget 5f09a972
     """
     with context.open(embedder="none") as memory:
-        _print_session(memory.forget_session(id, hard=hard), "Erased" if hard else "Forgot", as_json)
+        _print_session(memory.sessions.forget(id, hard=hard), "Erased" if hard else "Forgot", as_json)
 
 
 @session_command.command("restore")
@@ -114,7 +118,7 @@ def _restore_session(context: CommandContext, /, id: str, as_json: bool) -> None
         memorist session restore 5f09a972
     """
     with context.open(embedder="none") as memory:
-        _print_session(memory.restore_session(id), "Restored", as_json)
+        _print_session(memory.sessions.restore(id), "Restored", as_json)
 
 
 @session_command.command("list")
@@ -132,7 +136,7 @@ def _list_sessions(context: CommandContext, /, as_json: bool, **options: Any) ->
         memorist session list --project api --active
     """
     with context.open(embedder="none") as memory:
-        sessions = memory.sessions(**drop_unset(options))
+        sessions = memory.sessions.list(**drop_unset(options))
     lines = (session_line(session, style()) for session in sessions)
     print_answer(as_json, {"sessions": [session_json(session) for session in sessions]}, lines)
 
@@ -150,7 +154,7 @@ def _show_session(context: CommandContext, /, id: str, limit: int, as_json: bool
         memorist session show 5f09a972
     """
     with context.open(embedder="none") as memory:
-        session = memory.session(id)
+        session = memory.sessions.get(id)
         page = memory.list(session=session.id, limit=limit)
     memories = [memory_json(found) for found in page]
     answer = {"session": session_json(session), "memories": memories, "cursor": page.cursor}
@@ -171,7 +175,7 @@ def _show_session_of(context: CommandContext, /, memory_id: str, as_json: bool) 
         memorist session of 4f2a91bc
     """
     with context.open(embedder="none") as memory:
-        used = memory.session_context(memory_id)
+        used = memory.sessions.context_of(memory_id)
     session, usage, at = (session_json(used.session), used.usage, timestamp(used.at)) if used else (None,) * 3
     lines = [f"{used.usage} {local_time(used.at)} in {session_line(used.session, style())}"] if used else []
     print_answer(as_json, {"session": session, "usage": usage, "at": at}, lines, "No session used it.")

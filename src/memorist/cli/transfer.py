@@ -50,7 +50,7 @@ def export_command(
         raise click.UsageError("the export goes to standard output; --json needs a file instead of -")
     with context.open(embedder="none") as memory, ProgressBar("Exporting") as bar:
         target = _open_stdout() if file == "-" else file
-        done = memory.export(target, format=format_name, vectors=vectors, progress=bar)
+        done = memory.transfer.export(target, format=format_name, vectors=vectors, progress=bar)
     if as_json:
         print_json({"path": file, "format": format_name, "exported": done})
         return
@@ -142,7 +142,7 @@ class _Import:
     def discover(self, programs: Sequence[str], yes: bool) -> None:
         """List what there is, and import it if the user says so."""
         with self.context.open(embedder="none") as memory:
-            sources = memory.discover(programs, tools=self.options.get("tools", False))
+            sources = memory.transfer.discover(programs, tools=self.options.get("tools", False))
         new = [source for source in sources if source.new]
         if not self.as_json:
             _print_sources(sources)
@@ -176,7 +176,7 @@ class _Import:
     def _import(self, memory: Any, path: str, format: str | None) -> ImportReport:
         source: Any = sys.stdin.buffer if path == "-" else path
         with ProgressBar("Importing") as bar:
-            report: ImportReport = memory.import_(source, format=format, progress=bar, **self.options)
+            report: ImportReport = memory.transfer.import_(source, format=format, progress=bar, **self.options)
         return report
 
 
@@ -243,7 +243,7 @@ def _create_backup(context: CommandContext, /, file: str, force: bool, as_json: 
     if context.target == ":memory:" or is_missing_or_empty(context.target):
         raise InvalidInput(f"there is no database at {context.target} yet: nothing to back up")
     with context.open(embedder="none") as memory:
-        memory.backup(file, overwrite=force)
+        memory.transfer.backup(file, overwrite=force)
     size = Path(file).stat().st_size
     line = f"Backed up to {printable(file)}: checked, {size:,} bytes."
     print_answer(as_json, {"path": file, "bytes": size}, line)

@@ -91,16 +91,16 @@ def token_command(
         memorist --namespace team token --read-only
     """
     from memorist.validation import name, namespace
-    from memorist.web.access import Keeper
+    from memorist.web.access import TokenAuth
 
     loaded = context.loaded
     named = loaded.settings.namespace if "namespace" in loaded.origins else None
     chosen = named if only_namespace is None else only_namespace
     if chosen != named and loaded.origins.get("namespace") == "argument":
         raise click.UsageError(f"--namespace names {named!r} and --only-namespace another one")
-    keeper = Keeper(_find_secret(context))
+    token_auth = TokenAuth(_find_secret(context))
     click.echo(
-        keeper.issue_token(
+        token_auth.issue_token(
             read_only=read_only,
             project=name(only_project, "project"),
             namespace=None if chosen is None else namespace(chosen),

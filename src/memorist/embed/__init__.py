@@ -25,6 +25,10 @@ def create_embedder(spec: "str | Embedder | None", *, threads: int | None = None
         from memorist.embed.local import LocalEmbedder
 
         return LocalEmbedder(threads=threads)
+    if kind == "onnx":
+        from memorist.embed.model_folder import FolderEmbedder
+
+        return FolderEmbedder(model, threads=threads)
     from memorist.embed.remote import OllamaEmbedder, OpenAIEmbedder
 
     return OpenAIEmbedder(model) if kind == "openai" else OllamaEmbedder(model)

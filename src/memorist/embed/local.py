@@ -2,6 +2,7 @@
 
 import math
 import time
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,10 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memorist.embed.base import Vectors
 from memorist.embed.onnx_models import MODEL, OPTIONAL_MODELS, OnnxModel, load_session
-from memorist.embed.wordpiece import BUNDLED_FOLDER, MAX_TOKENS, load_tokenizer
+from memorist.embed.wordpiece import BUNDLED_FOLDER, MAX_TOKENS, WordPiece, load_tokenizer
 from memorist.errors import EmbedderError
 from memorist.profiles import BUNDLED
 
@@ -22,29 +24,48 @@ _MAX_CACHED_CHARACTERS = 4_096  # a longer text is hardly a question, and would 
 # training/build.py made the weights; scripts/build_model.py wrote the file and printed its checksum.
 _MODEL_SHA256 = "a1adefebaa3451354969161a3a8a7b58da072e161c9c8a8791a884d9282e6eaf"
 _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
-_LABEL = "the bundled model"  # in errors
 _INSTALL_HINT = "reinstall it with: pip install --force-reinstall memorist"
 
 _TEMPERATURE = 2.0  # spreads the reranker's scores of passages that it is unsure of
 _MAX_QUESTION_TOKENS, _MAX_PAIR_TOKENS = 64, 192
 
 
-class LocalEmbedder(OnnxModel):
+class OnnxEmbedder(OnnxModel):
     """
-    The bundled embedding model, which makes unit vectors. Safe to share between threads.
+    An embedding model that makes unit vectors on this machine. Safe to share between threads.
 
     Nothing is loaded before the first use. Each text is run by itself: in int8 a text's vector would otherwise
-    depend on the texts beside it. Only the first 256 tokens of a text count.
+    depend on the texts beside it. Only the first `max_tokens` tokens of a text count.
     """
-
-    model_id = BUNDLED
-    dimensions = 384
-    max_tokens = MAX_TOKENS
-    by_sentence = True  # long texts also have a vector for every few sentences
 
     def __init__(self, *, threads: int | None = None) -> None:
         super().__init__(threads=threads)
         self._queries: OrderedDict[str, Vectors] = OrderedDict()
+
+    @property
+    @abstractmethod
+    def model_id(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def dimensions(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def max_tokens(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def _label(self) -> str:
+        """The name of the model in errors."""
+
+    @abstractmethod
+    def _tokenizer(self) -> WordPiece:
+        """Return the tokenizer of the model."""
+
+    @abstractmethod
+    def _run(self, session: Any, ids: NDArray[np.int64]) -> Vectors:
+        """Return the unit vector of one text, given as a row of tokens."""
 
     def load(self) -> None:
         """Load the model now, so that the first text does not wait for it."""
@@ -69,10 +90,11 @@ class LocalEmbedder(OnnxModel):
                 self._queries.move_to_end(text)
                 return vector
         self._session()  # first: a missing model matters more than unknown words
+        ids = self._tokenizer().encode(text, self.max_tokens)
         # Texts of unknown words alone all have the same vector, and would be found as similar to each other.
-        if not load_tokenizer().knows(text):
+        if not self._tokenizer().knows_any(ids):
             raise EmbedderError(f"{self.model_id} knows none of these words")
-        vector = self._embed_one(text)
+        vector = self._embed_ids(ids, text)
         vector.setflags(write=False)  # all callers with this question share it
         if len(text) > _MAX_CACHED_CHARACTERS:
             return vector
@@ -84,29 +106,42 @@ class LocalEmbedder(OnnxModel):
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of a whole text."""
-        return load_tokenizer().count_tokens(text)
-
-    def knows(self, text: str) -> bool:
-        """Return whether the model knows a word of the beginning of a text."""
-        return load_tokenizer().knows(text)
+        return self._tokenizer().count_tokens(text)
 
     def close(self) -> None:
         super().close()
         with self._lock:
             self._queries.clear()
 
-    def _load(self) -> Any:
-        return load_session(
-            BUNDLED_FOLDER, {"model.onnx": _MODEL_SHA256, "vocab.txt": _VOCABULARY_SHA256}, _LABEL, _INSTALL_HINT
-        )
-
     def _embed_one(self, text: str) -> Vectors:
-        session, ids = self._session(), np.array([load_tokenizer().encode(text, self.max_tokens)], np.int64)
+        return self._embed_ids(self._tokenizer().encode(text, self.max_tokens), text)
+
+    def _embed_ids(self, ids: Sequence[int], text: str) -> Vectors:
         try:
-            vector: Vectors = session.run(["embedding"], {"input_ids": ids})[0][0]
-            return vector
+            return self._run(self._session(), np.array([ids], np.int64))
         except Exception as exc:  # onnxruntime's errors share no base of their own
-            raise EmbedderError(f"{_LABEL} failed on a text of {len(text)} characters: {exc}") from exc
+            raise EmbedderError(f"{self._label} failed on a text of {len(text)} characters: {exc}") from exc
+
+
+class LocalEmbedder(OnnxEmbedder):
+    """The bundled embedding model."""
+
+    model_id = BUNDLED
+    dimensions = 384
+    max_tokens = MAX_TOKENS
+    by_sentence = True  # long texts also have a vector for every few sentences
+    _label = "the bundled model"
+
+    def _load(self) -> Any:
+        checksums = {MODEL: _MODEL_SHA256, "vocab.txt": _VOCABULARY_SHA256}
+        return load_session(BUNDLED_FOLDER, checksums, self._label, _INSTALL_HINT)
+
+    def _tokenizer(self) -> WordPiece:
+        return load_tokenizer()
+
+    def _run(self, session: Any, ids: NDArray[np.int64]) -> Vectors:
+        vector: Vectors = session.run(["embedding"], {"input_ids": ids})[0][0]
+        return vector
 
 
 class CrossEncoder(OnnxModel):

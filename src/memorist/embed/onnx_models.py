@@ -67,28 +67,37 @@ def import_onnxruntime() -> Any:
     return onnxruntime
 
 
+def load_unchecked_session(file: Path, label: str) -> Any:
+    """Return an onnxruntime session of a user's own model, whose checksum nobody knows."""
+    return _create_session(_require_onnxruntime(label), file, label)
+
+
 def load_session(folder: Path, checksums: Mapping[str, str], label: str, install_hint: str) -> Any:
     """
     Return an onnxruntime session of a folder's model.onnx; EmbedderUnavailable where there can be none.
 
     `checksums` are the sha256 of the folder's files by name. Errors call the model by its `label`.
     """
-    try:
-        onnxruntime = import_onnxruntime()
-    except ImportError as exc:
-        raise EmbedderUnavailable(
-            f"{label} needs onnxruntime, which cannot be imported ({exc}); install it with: pip install onnxruntime"
-        ) from exc
+    onnxruntime = _require_onnxruntime(label)
     # A damaged model would give wrong numbers without an error. The files are read while onnxruntime reads the model.
     with ThreadPoolExecutor(1, "memorist-checksum") as thread:
         checked = thread.submit(_check_files, folder, checksums, label, install_hint)
         try:
-            session = _create_session(onnxruntime, folder, label)
+            session = _create_session(onnxruntime, folder / MODEL, label)
         except EmbedderUnavailable:
             checked.result()  # that a file is missing or damaged is the better reason
             raise
         checked.result()
         return session
+
+
+def _require_onnxruntime(label: str) -> Any:
+    try:
+        return import_onnxruntime()
+    except ImportError as exc:
+        raise EmbedderUnavailable(
+            f"{label} needs onnxruntime, which cannot be imported ({exc}); install it with: pip install onnxruntime"
+        ) from exc
 
 
 def _check_files(folder: Path, checksums: Mapping[str, str], label: str, install_hint: str) -> None:
@@ -102,7 +111,7 @@ def _check_files(folder: Path, checksums: Mapping[str, str], label: str, install
             raise EmbedderUnavailable(f"{label}'s file {name} {reason}; {install_hint}")
 
 
-def _create_session(onnxruntime: Any, folder: Path, label: str) -> Any:
+def _create_session(onnxruntime: Any, file: Path, label: str) -> Any:
     options = onnxruntime.SessionOptions()
     # One thread a text: texts run side by side, and a short one is too small to share out.
     options.intra_op_num_threads = 1
@@ -110,7 +119,7 @@ def _create_session(onnxruntime: Any, folder: Path, label: str) -> Any:
     options.log_severity_level = 3  # errors only: warnings would go to a user's terminal
     try:
         # By path, not by content: that leaves much less resident.
-        return onnxruntime.InferenceSession(folder / MODEL, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     except Exception as exc:  # onnxruntime's errors share no base of their own
         raise EmbedderUnavailable(
             f"onnxruntime {onnxruntime.__version__} cannot load {label}: {exc}; "

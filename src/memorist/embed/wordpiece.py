@@ -6,7 +6,7 @@ intended: a "[SEP]" written in a text is text here, never a control token.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -65,9 +65,9 @@ class WordPiece:
         ids.append(self._end)
         return ids
 
-    def knows(self, text: str) -> bool:
-        """Return whether at least one piece of the text is in the vocabulary."""
-        return any(id not in (self._start, self._end, self._unknown) for id in self.encode(text))
+    def knows_any(self, ids: Sequence[int]) -> bool:
+        """Return whether at least one piece of an encoded text is in the vocabulary."""
+        return any(id not in (self._start, self._end, self._unknown) for id in ids)
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of the whole text, without [CLS] and [SEP]."""

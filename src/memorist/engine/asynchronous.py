@@ -4,7 +4,7 @@ import asyncio
 import functools
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -16,43 +16,54 @@ from weakref import finalize
 from memorist import validation
 from memorist.documents import IndexReport
 from memorist.engine import open_memory
-from memorist.engine.facade import Memorist
-from memorist.engine.files import Paths
+from memorist.engine.documents import Documents, Paths
+from memorist.engine.facts import Facts
+from memorist.engine.files import Files
+from memorist.engine.lenses import Lenses
+from memorist.engine.links import Links
+from memorist.engine.memory import Memorist
+from memorist.engine.review import Review
+from memorist.engine.room import Room
+from memorist.engine.searches import Searches
+from memorist.engine.sessions import Sessions
+from memorist.engine.transfer import Transfer
 from memorist.forks import renew_after_fork
 from memorist.time_limit import cancel_with
+from memorist.views import Change
 
 _SWITCH_INTERVAL = 0.0005  # seconds; Python's own is ten times as long. Less gains little more
 
 P = ParamSpec("P")
+R = TypeVar("R", bound=Room)
 T = TypeVar("T")
 
-Method = Callable[Concatenate[Memorist, P], T]
-AwaitedMethod = Callable[Concatenate["AsyncMemorist", P], Coroutine[Any, Any, T]]
+Method = Callable[Concatenate[R, P], T]
+AwaitedMethod = Callable[Concatenate["AsyncRoom", P], Coroutine[Any, Any, T]]
 
 
-def _awaited(method: Method[P, T]) -> AwaitedMethod[P, T]:
+def _awaited(method: Method[R, P, T]) -> AwaitedMethod[P, T]:
     """Return a method that has a thread call this one; once a thread has begun, it is finished as a whole."""
 
     @functools.wraps(method)
-    async def call(self: "AsyncMemorist", /, *arguments: P.args, **options: P.kwargs) -> T:
-        return await self._run(functools.partial(method, self._memory, *arguments, **options))
+    async def call(self: "AsyncRoom", /, *arguments: P.args, **options: P.kwargs) -> T:
+        return await self._threads.run(functools.partial(method, self._room, *arguments, **options))
 
     return call
 
 
-def _stoppable(method: Method[P, T]) -> AwaitedMethod[P, T]:
+def _stoppable(method: Method[R, P, T]) -> AwaitedMethod[P, T]:
     """Return a method that has a thread call this one, which only reads, and stops it when the caller is cancelled."""
 
     @functools.wraps(method)
-    async def call(self: "AsyncMemorist", /, *arguments: P.args, **options: P.kwargs) -> T:
+    async def call(self: "AsyncRoom", /, *arguments: P.args, **options: P.kwargs) -> T:
         cancelled = threading.Event()
 
         def read() -> T:
             with cancel_with(cancelled):
-                return method(self._memory, *arguments, **options)
+                return method(self._room, *arguments, **options)
 
         try:
-            return await self._run(read)
+            return await self._threads.run(read)
         except asyncio.CancelledError:
             cancelled.set()
             raise
@@ -98,7 +109,148 @@ class _ShortTurns:
 _short_turns = _ShortTurns()
 
 
-class AsyncMemorist:
+async def _iterate(items: Iterator[T]) -> AsyncGenerator[T, None]:
+    """Yield items that take their time, from a thread of their own: waiting would keep one of the others."""
+    with ThreadPoolExecutor(1, "memorist-wait") as thread:
+        loop = asyncio.get_running_loop()
+        while (item := await loop.run_in_executor(thread, next, items, None)) is not None:
+            yield item
+
+
+class _Threads:
+    """The threads that run the calls of one memory."""
+
+    def __init__(self, count: int) -> None:
+        self._executor = ThreadPoolExecutor(count, "memorist-async")
+
+    async def run(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, copy_context().run, call)
+
+    def close(self) -> None:
+        self._executor.shutdown(cancel_futures=True)
+
+
+class AsyncRoom:
+    """A room of a memory, or the memory itself, whose methods are awaited."""
+
+    def __init__(self, room: Room, threads: _Threads) -> None:
+        self._room: Any = room
+        self._threads = threads
+
+
+class AsyncSessions(AsyncRoom):
+    """Sessions, awaited."""
+
+    start = _awaited(Sessions.start)
+    end = _awaited(Sessions.end)
+    summarise = _awaited(Sessions.summarise)
+    forget = _awaited(Sessions.forget)
+    restore = _awaited(Sessions.restore)
+    get = _stoppable(Sessions.get)
+    list = _stoppable(Sessions.list)
+    context_of = _stoppable(Sessions.context_of)
+    turns = _stoppable(Sessions.turns)
+    add_turn = _awaited(Sessions.add_turn)
+
+
+class AsyncFacts(AsyncRoom):
+    """Facts, awaited."""
+
+    add = _awaited(Facts.add)
+    list = _stoppable(Facts.list)
+    reinforce = _awaited(Facts.reinforce)
+    remove = _awaited(Facts.remove)
+
+
+class AsyncLinks(AsyncRoom):
+    """Links, awaited."""
+
+    add = _awaited(Links.add)
+    remove = _awaited(Links.remove)
+    replaced = _stoppable(Links.replaced)
+
+
+class AsyncDocuments(AsyncRoom):
+    """Documents, awaited."""
+
+    index = _awaited(Documents.index)
+    search = _stoppable(Documents.search)
+    list = _stoppable(Documents.list)
+    get = _stoppable(Documents.get)
+    find = _stoppable(Documents.find)
+    chunks = _stoppable(Documents.chunks)
+    remove = _awaited(Documents.remove)
+
+    async def watch(
+        self, paths: Paths, *, stop: threading.Event | None = None, **options: Any
+    ) -> AsyncGenerator[IndexReport, None]:
+        """Index files, folders and globs, and again whenever something in them changes, until `stop` is set."""
+        stopped = stop or threading.Event()
+        try:
+            async for report in _iterate(self._room.watch(paths, stop=stopped, **options)):
+                yield report
+        finally:
+            stopped.set()
+
+
+class AsyncFiles(AsyncRoom):
+    """Files of an agent, awaited."""
+
+    create = _awaited(Files.create)
+    edit = _awaited(Files.edit)
+    replace = _awaited(Files.replace)
+    list = _stoppable(Files.list)
+    move = _awaited(Files.move)
+    forget = _awaited(Files.forget)
+
+
+class AsyncLenses(AsyncRoom):
+    """Lenses, awaited."""
+
+    list = _stoppable(Lenses.list)
+    get = _stoppable(Lenses.get)
+    set = _awaited(Lenses.set)
+    remove = _awaited(Lenses.remove)
+
+
+class AsyncSearches(AsyncRoom):
+    """Recorded searches, awaited."""
+
+    @property
+    def lost(self) -> int:
+        """The number of searches that could not be recorded; they were answered all the same."""
+        lost: int = self._room.lost
+        return lost
+
+    list = _stoppable(Searches.list)
+    clear = _awaited(Searches.clear)
+    add_feedback = _awaited(Searches.add_feedback)
+    list_feedback = _stoppable(Searches.list_feedback)
+
+
+class AsyncReview(AsyncRoom):
+    """Review, awaited."""
+
+    list = _stoppable(Review.list)
+    duplicates = _stoppable(Review.duplicates)
+    merge = _awaited(Review.merge)
+    compare = _stoppable(Review.compare)
+    graph = _stoppable(Review.graph)
+    growth = _stoppable(Review.growth)
+    projects = _stoppable(Review.projects)
+
+
+class AsyncTransfer(AsyncRoom):
+    """Exports, imports and backups, awaited."""
+
+    export = _awaited(Transfer.export)
+    import_ = _awaited(Transfer.import_)
+    import_conversations = _awaited(Transfer.import_conversations)
+    discover = _awaited(Transfer.discover)
+    backup = _awaited(Transfer.backup)
+
+
+class AsyncMemorist(AsyncRoom):
     """
     A memory whose methods are awaited, with the names, arguments and answers of `Memorist`.
 
@@ -108,8 +260,16 @@ class AsyncMemorist:
     """
 
     def __init__(self, memory: Memorist, threads: int) -> None:
-        self._memory = memory
-        self._threads = ThreadPoolExecutor(threads, "memorist-async")
+        super().__init__(memory, _Threads(threads))
+        self.sessions = AsyncSessions(memory.sessions, self._threads)
+        self.facts = AsyncFacts(memory.facts, self._threads)
+        self.links = AsyncLinks(memory.links, self._threads)
+        self.documents = AsyncDocuments(memory.documents, self._threads)
+        self.files = AsyncFiles(memory.files, self._threads)
+        self.lenses = AsyncLenses(memory.lenses, self._threads)
+        self.searches = AsyncSearches(memory.searches, self._threads)
+        self.review = AsyncReview(memory.review, self._threads)
+        self.transfer = AsyncTransfer(memory.transfer, self._threads)
         self._end_short_turns = _short_turns.begin(self)
 
     async def __aenter__(self) -> Self:
@@ -122,32 +282,15 @@ class AsyncMemorist:
         """Wait for the calls under way, and release the file, the model and every thread. Closing twice is fine."""
         await asyncio.to_thread(self._close)
 
+    async def changes(self, position: str | None = None) -> AsyncGenerator[Change, None]:
+        """Follow what any process writes or recalls: first what came since a position, then what comes."""
+        async for change in _iterate(self._room.changes(position)):
+            yield change
+
     def _close(self) -> None:
-        self._threads.shutdown(cancel_futures=True)
+        self._threads.close()
         self._end_short_turns()
-        self._memory.close()
-
-    async def _run(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, copy_context().run, call)
-
-    @property
-    def recalls_lost(self) -> int:
-        """The number of recalls that could not be recorded; their searches were answered all the same."""
-        return self._memory.recalls_lost
-
-    async def watch(
-        self, paths: Paths, *, stop: threading.Event | None = None, **options: Any
-    ) -> AsyncGenerator[IndexReport, None]:
-        """Index files, folders and globs, and again whenever something in them changes, until `stop` is set."""
-        stopped = stop or threading.Event()
-        reports = self._memory.watch(paths, stop=stopped, **options)
-        with ThreadPoolExecutor(1, "memorist-watch") as thread:  # waiting for changes would keep one of the others
-            try:
-                loop = asyncio.get_running_loop()
-                while (report := await loop.run_in_executor(thread, next, reports, None)) is not None:
-                    yield report
-            finally:
-                stopped.set()
+        self._room.close()
 
     add = _awaited(Memorist.add)
     add_many = _awaited(Memorist.add_many)
@@ -157,7 +300,6 @@ class AsyncMemorist:
     restore = _awaited(Memorist.restore)
     purge = _awaited(Memorist.purge)
     search = _stoppable(Memorist.search)
-    search_documents = _stoppable(Memorist.search_documents)
     suggest = _stoppable(Memorist.suggest)
     facets = _stoppable(Memorist.facets)
     get = _stoppable(Memorist.get)
@@ -166,56 +308,17 @@ class AsyncMemorist:
     history = _stoppable(Memorist.history)
     timeline = _stoppable(Memorist.timeline)
     related = _stoppable(Memorist.related)
-    duplicates = _stoppable(Memorist.duplicates)
-    merge = _awaited(Memorist.merge)
     context = _stoppable(Memorist.context)
     briefing = _stoppable(Memorist.briefing)
-    start_session = _awaited(Memorist.start_session)
-    end_session = _awaited(Memorist.end_session)
-    summarise_session = _awaited(Memorist.summarise_session)
-    forget_session = _awaited(Memorist.forget_session)
-    restore_session = _awaited(Memorist.restore_session)
-    session = _stoppable(Memorist.session)
-    sessions = _stoppable(Memorist.sessions)
-    session_context = _stoppable(Memorist.session_context)
-    add_turn = _awaited(Memorist.add_turn)
-    import_conversations = _awaited(Memorist.import_conversations)
     supersede = _awaited(Memorist.supersede)
     unsupersede = _awaited(Memorist.unsupersede)
-    replaced = _stoppable(Memorist.replaced)
-    relate = _awaited(Memorist.relate)
-    unrelate = _awaited(Memorist.unrelate)
-    add_fact = _awaited(Memorist.add_fact)
-    remove_fact = _awaited(Memorist.remove_fact)
-    reinforce_fact = _awaited(Memorist.reinforce_fact)
     reinforce = _awaited(Memorist.reinforce)
     deemphasize = _awaited(Memorist.deemphasize)
     pin = _awaited(Memorist.pin)
     unpin = _awaited(Memorist.unpin)
-    recalls = _stoppable(Memorist.recalls)
-    clear_recalls = _awaited(Memorist.clear_recalls)
-    feedback = _awaited(Memorist.feedback)
-    feedbacks = _stoppable(Memorist.feedbacks)
-    lenses = _stoppable(Memorist.lenses)
-    lens = _stoppable(Memorist.lens)
-    set_lens = _awaited(Memorist.set_lens)
-    remove_lens = _awaited(Memorist.remove_lens)
     stats = _stoppable(Memorist.stats)
     check = _awaited(Memorist.check)
     reembed = _awaited(Memorist.reembed)
-    index = _awaited(Memorist.index)
-    documents = _stoppable(Memorist.documents)
-    document = _stoppable(Memorist.document)
-    unindex = _awaited(Memorist.unindex)
-    create_file = _awaited(Memorist.create_file)
-    edit_file = _awaited(Memorist.edit_file)
-    files = _stoppable(Memorist.files)
-    move_files = _awaited(Memorist.move_files)
-    forget_files = _awaited(Memorist.forget_files)
-    export = _awaited(Memorist.export)
-    import_ = _awaited(Memorist.import_)
-    discover = _awaited(Memorist.discover)
-    backup = _awaited(Memorist.backup)
 
 
 class Opening:

@@ -5,25 +5,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
-from typing import Any
+from typing import Annotated, Any
 
 from memorist import validation
+from memorist.arguments import MAX_PAGE, Budget, Filter, Fraction, Meta, MetadataFilter
+from memorist.contract import operation
 from memorist.documents import DocumentHit
 from memorist.embed.wordpiece import count_tokens
-from memorist.engine.resources import Resources
+from memorist.engine.room import Room
 from memorist.engine.search import Searcher
 from memorist.metadata_filter import Condition
 from memorist.present.context import ContextBlock, HitContext
 from memorist.present.hits import extend_with_chunks
-from memorist.records import (
-    RELEVANT,
-    TURN,
-    Filter,
-    Hit,
-    Memory,
-    RecalledMemory,
-    Results,
-)
+from memorist.records import RELEVANT, TURN, Hit, Memory, RecalledMemory, Results
 
 # Less than `RELEVANT`: a memory too many costs some tokens, one too few costs the answer.
 MIN_RELEVANCE = 0.15
@@ -90,17 +84,32 @@ class ContextScope:
         return {"project": self.project, "include_global": self.include_global, "metadata": self.metadata}
 
 
-class ContextBuilder:
-    """Packs memories into blocks within a budget of tokens."""
+class Prompting(Room):
+    """Packs memories into blocks for a language model, within a budget of tokens."""
 
-    def __init__(self, resources: Resources, searcher: Searcher) -> None:
-        self._resources = resources
-        self._store = resources.store
-        self._searcher = searcher
-
+    @operation("POST /context", reads=True, one_project=True, answer="context")
     def context(
-        self, message: str, scope: ContextScope, limit: int, min_relevance: float, session: str | None, documents: bool
+        self,
+        message: str,
+        *,
+        budget: Budget = 2000,
+        limit: Annotated[int, Meta(minimum=0, maximum=MAX_PAGE)] = 5,
+        min_relevance: Fraction = MIN_RELEVANCE,
+        project: str | None = None,
+        session: str | None = None,
+        include_global: bool = True,
+        core: Annotated[bool, Meta("Whether pinned memories come first")] = True,
+        documents: bool = True,
+        metadata: MetadataFilter | None = None,
     ) -> str:
+        """
+        Return what is remembered about a message, as a `<relevant-context>` block of at most `budget` tokens, or "".
+
+        Pinned memories come first (`core`), then at most `limit` others, none below `min_relevance`. With a `project`,
+        only its memories and, with `include_global`, those of no project or of the tier global. Turns of the `session`
+        under way are left out: they are known there. `metadata` filters all of it, as in `search`.
+        """
+        scope = ContextScope.check(budget, core, project, include_global, metadata)
         block = self._start_block(scope)
         limit = validation.limit(limit)
         session = None if session is None else validation.session_id(session)
@@ -114,18 +123,29 @@ class ContextBuilder:
             "record": "off",
         }
         documents = validation.flag(documents, "documents")
+        searcher = Searcher(self._resources)
         requests = (
-            self._searcher.build_request(query, scope.filters, options, include_documents=documents)
-            for query in queries
+            searcher.build_request(query, scope.filters, options, include_documents=documents) for query in queries
         )
-        hits = _merge_hits(map(self._searcher.search, requests))
+        hits = _merge_hits(map(searcher.search, requests))
         new = (hit for hit in hits if session is None or not hit.session or hit.session.id != session)
         condition = self._resources.resolve_filter(scope.filters).metadata
         given = list(islice(new, limit))
         block.put_hits(given, partial(self._find_surroundings, condition))
         return self._record(message, "hybrid", block, given)
 
-    def briefing(self, scope: ContextScope, *, recent: int) -> str:
+    @operation("POST /briefing", reads=True, answer="context")
+    def briefing(
+        self,
+        *,
+        budget: Budget = 2000,
+        recent: Annotated[int, Meta(minimum=0, maximum=MAX_PAGE)] = 10,
+        project: str | None = None,
+        include_global: bool = True,
+        core: Annotated[bool, Meta("Whether pinned memories come first")] = True,
+    ) -> str:
+        """Return pinned memories, the `recent` ones and the latest conversations as a block like `context`, or ""."""
+        scope = ContextScope.check(budget, core, project, include_global)
         block = self._start_block(scope)
         count = validation.whole_number(recent, "recent", 0, 1000)
         filter = self._resources.resolve_filter(scope.filters, include_superseded=False)

@@ -1,17 +1,23 @@
 """A view of one project that refuses access to any other."""
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
 from memorist import validation
-from memorist.engine.facade import Memorist
+from memorist.arguments import Names, TimeLike
+from memorist.engine.memory import Memorist
 from memorist.errors import InvalidInput, NotFound
-from memorist.records import Memories, Memory, Page, Results, SessionRef, Timeline
+from memorist.records import Memories, Memory, Page, Results, SessionRef, Timeline, check_version
 from memorist.store.records import Check
 
-_DIGEST_CHARACTERS = 16
+
+def within_namespace(memory: Memorist) -> Memorist:
+    """Return the same memory for a caller who is told nothing of the file, which holds other namespaces, too."""
+    resources = copy(memory._resources)
+    resources.owns_machine = False
+    return Memorist(resources)
 
 
 class ProjectView:
@@ -26,8 +32,8 @@ class ProjectView:
 
     def __init__(self, memory: Memorist, project: str) -> None:
         self.project = validation.required_name(project, "project")
-        resources = memory._resources.restrict_to(self.project)
-        self._memory, self._store = Memorist(resources), resources.store
+        self.resources = memory._resources.restrict_to(self.project)
+        self._memory, self._store = Memorist(self.resources), self.resources.store
 
     def search(self, /, query: str, **options: Any) -> Results:
         found = self._memory.search(query, **self._search_options(options))
@@ -36,7 +42,7 @@ class ProjectView:
         hits = tuple(replace(hit, memory=memory) for hit, memory in zip(found, memories, strict=True))
         return replace(found, hits=hits, hidden=hidden)
 
-    def get(self, ids: Sequence[str], *, as_of: validation.TimeLike | None = None) -> Memories:
+    def get(self, ids: Sequence[str], *, as_of: TimeLike | None = None) -> Memories:
         """Return memories by id; one that is elsewhere now, or was at that time, counts as missing."""
         missing, own = [], []
         for id in ids:
@@ -48,6 +54,14 @@ class ProjectView:
         inside = [memory for memory in found if memory.project == self.project]
         missing += [id for id in own if id not in {memory.id for memory in inside}]
         return Memories(self._restrict(inside, as_of), tuple(missing))
+
+    _get_several = get
+
+    def _get_one(self, id: str, *, as_of: TimeLike | None = None) -> Memory:
+        found = self.get([id], as_of=as_of)
+        if not found:
+            raise NotFound(f"no memory of project {self.project!r} has the id {id!r}")
+        return found[0]
 
     def list(self, **options: Any) -> Page:
         page = self._memory.list(**self._search_options(options))
@@ -71,26 +85,22 @@ class ProjectView:
         return self._memory.context(message, **self._search_options(options))
 
     def add(self, content: str, **fields: Any) -> Memory:
-        named = {} if fields.get("id") is None else {"id": self._choose_id(fields["id"])}
-        return self._restrict([self._memory.add(content, **self._options(fields | named))])[0]
+        return self._restrict([self._memory.add(content, **self._options(fields))])[0]
 
-    def update(self, id: str, /, **changes: Any) -> Memory:
-        return self.update_if(id, changes, None)
-
-    def update_if(self, id: str, changes: Mapping[str, Any], check: Check | None) -> Memory:
-        """Change a memory, unless `check` raises for what this project sees of it by then."""
+    def update(self, id: str, *, if_version: Names | None = None, **changes: Any) -> Memory:
+        """Change a memory, unless what this project sees of it has another version by then."""
         self._refuse_project(changes)
         fields = self._resolve_sessions(dict(changes))
-        session = fields.pop("session", None)
-        writer, whole = self._memory._writer, self._resolve_id(id)
-        return self._restrict([writer.update(whole, session, fields, self._within(check))])[0]
+        session, whole = fields.pop("session", None), self._resolve_id(id)
+        check = self._within(check_version(if_version))
+        return self._restrict([self._memory._update(whole, session, fields, check)])[0]
 
     def supersede(self, old: str, new: str, **options: Any) -> Memory:
         return self._restrict([self._memory.supersede(self._resolve_id(old), self._resolve_id(new), **options)])[0]
 
-    def forget(self, id: str, *, hard: bool = False, check: Check | None = None) -> None:
-        """Forget a memory, unless `check` raises for what this project sees of it by then."""
-        self._memory._writer.forget(self._resolve_id(id), hard=hard, check=self._within(check))
+    def forget(self, id: str, *, hard: bool = False, if_version: Names | None = None) -> None:
+        """Forget a memory, unless what this project sees of it has another version by then."""
+        self._memory._forget(self._resolve_id(id), hard, self._within(check_version(if_version)))
 
     def forget_many(self, **options: Any) -> int:
         """Forget the memories of this project that pass filters: the project itself counts as none."""
@@ -125,20 +135,10 @@ class ProjectView:
         wanted = validation.id_or_part(id)
         found = self._store.find_in_project(wanted, self.project)
         if found is None or found.id != wanted:  # a whole name means more than a part of an id
-            found = self._store.find_in_project(self._name_within(wanted), self.project) or found
+            found = self._store.find_named(wanted, self.project) or found
         if found is None:
             raise NotFound(f"no memory of project {self.project!r} has the id {id!r}")
         return found.id
-
-    def _choose_id(self, id: object) -> str:
-        """Return the id of a memory that a caller adds under a name: that of this project's memory which has it."""
-        name = validation.memory_id(id)
-        return name if self._store.has_id(name, self.project) else self._name_within(name)
-
-    def _name_within(self, name: str) -> str:
-        """Return the id for a name in this project; no other project has it, whatever names its callers choose."""
-        digest = hashlib.sha256(f"{self.project}\0{name}".encode()).hexdigest()[:_DIGEST_CHARACTERS]
-        return f"{name[: validation.MAX_ID_CHARACTERS - _DIGEST_CHARACTERS - 1]}~{digest}"
 
     def _within(self, check: Check | None) -> Check:
         """Return a check that a memory is still of this project, and then of what is seen of it here."""
@@ -151,7 +151,7 @@ class ProjectView:
 
         return check_within
 
-    def _restrict(self, memories: Iterable[Memory], as_of: validation.TimeLike | None = None) -> tuple[Memory, ...]:
+    def _restrict(self, memories: Iterable[Memory], as_of: TimeLike | None = None) -> tuple[Memory, ...]:
         """Remove from memories what they tell about other projects."""
         inside = [self._restrict_one(memory) for memory in memories]
         linked = [memory.id for memory in inside if memory.related_count]

@@ -7,7 +7,7 @@ from copy import copy
 from memorist.documents import DocumentHit
 from memorist.embed.wordpiece import count_tokens
 from memorist.engine.context import recall_memory
-from memorist.engine.facade import Memorist
+from memorist.engine.memory import Memorist
 from memorist.engine.project_view import ProjectView
 from memorist.engine.resources import Resources
 from memorist.records import Results
@@ -47,4 +47,4 @@ def record_last(memory: Memorist | ProjectView) -> Iterator[Callable[[], None]]:
 
 
 def _resources_of(memory: Memorist | ProjectView) -> Resources:
-    return (memory._memory if isinstance(memory, ProjectView) else memory)._resources
+    return memory.resources if isinstance(memory, ProjectView) else memory._resources

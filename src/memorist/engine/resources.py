@@ -10,25 +10,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memorist import validation
+from memorist.arguments import NO_FILTER, Filter, check_filters
 from memorist.embed.base import ActiveModel, Embedder, Reranker, close_model
+from memorist.engine.recorder import Recorder
 from memorist.errors import Ambiguous, EmbedderError, NotFound, StoreCorrupt
-from memorist.ingest.recorder import Recorder
+from memorist.ids import new_id
 from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import Progress, Vectorizer, offset_progress
 from memorist.present.hits import apply_detail
 from memorist.profiles import Profile
-from memorist.records import (
-    NO_FILTER,
-    RECORDED_CHARACTERS,
-    Decay,
-    Filter,
-    Lens,
-    Memory,
-    Recall,
-    RecalledMemory,
-    Reinforcement,
-    new_id,
-)
+from memorist.records import RECORDED_CHARACTERS, SERVED, Decay, Lens, Memory, Recall, RecalledMemory, Reinforcement
 from memorist.reports import CheckReport, Stats
 from memorist.search.legs import Legs
 from memorist.search.signals import with_effective_confidence
@@ -51,7 +42,7 @@ class Resources:
         search_timeout: float,
         owns_embedder: bool,
         resolve_embedder: Callable[[str | Embedder], Embedder | None],
-        near: str,
+        on_near_duplicate: str,
         redaction: Redaction,
         model_redaction: Redaction,
         reranker: Reranker,
@@ -63,7 +54,7 @@ class Resources:
         self.store = store
         self.profile = profile
         self.search_timeout = search_timeout
-        self.near = near
+        self.on_near_duplicate = on_near_duplicate
         self.redaction = redaction
         self.model_redaction = model_redaction  # of what models write: turns, files, facts and summaries of sessions
         self.reranker = reranker
@@ -75,13 +66,19 @@ class Resources:
         self._resolve_embedder = resolve_embedder
         self._owns_embedder = owns_embedder
         self._owns_reranker = owns_reranker
-        self.wall = NO_FILTER  # lets everything pass that the caller may know of
+        self.restriction = NO_FILTER  # lets everything pass that the caller may know of
+        self.owns_machine = True  # else the caller is told nothing of the file, which holds other namespaces, too
         self._set_model(embedder)
+
+    @property
+    def is_served(self) -> bool:
+        """True if callers may be on other machines, so that paths and patterns are not those of a user of this one."""
+        return self.surface in SERVED
 
     def restrict_to(self, project: str) -> "Resources":
         """Return the same resources for a caller who may not know that there are other projects."""
         restricted = copy(self)
-        restricted.wall = Filter(project=(project,), walled=True)
+        restricted.restriction = Filter(project=(project,), restricted=True)
         # With a queue shared by all, the number of texts that still wait would tell about those of other projects.
         restricted.vectorizer = Vectorizer(self.store, self.model, project=project)
         return restricted
@@ -93,7 +90,8 @@ class Resources:
 
     def stats(self) -> Stats:
         self.recorder.settle()
-        return self.store.stats(self.model.name)
+        found = replace(self.store.stats(self.model.name), recalls_lost=self.recorder.lost)
+        return found if self.owns_machine else replace(found, path=None, size_bytes=None)
 
     def check(self, repair: bool) -> CheckReport:
         report = self.store.check(repair=repair)
@@ -102,7 +100,7 @@ class Resources:
             with suppress(EmbedderError, StoreCorrupt):
                 self.vectorizer.embed_all()
                 self.file_vectorizer.embed_all()
-        return report
+        return report if self.owns_machine else report.without_place()
 
     def reembed(self, embedder: str | Embedder | None, progress: Progress | None, *, prune: bool) -> int:
         if embedder is not None:
@@ -178,14 +176,15 @@ class Resources:
 
     def choose_redaction(self, redact: object, allow: object) -> Redaction:
         """Return the redaction of files and conversations, which is on unless the caller turns it off."""
-        allowed = (*self.redaction.allow, *validation.allowances(allow, "allow"))
+        check = validation.literal_allowances if self.is_served else validation.allowances
+        allowed = (*self.redaction.allow, *check(allow, "allow"))
         return Redaction(validation.flag(redact, "redact"), allowed)
 
     def resolve_filter(self, filters: Mapping[str, Any], *, include_superseded: object = True) -> Filter:
         """Check filters as callers give them; a session may be named by a part of its id, but has to exist."""
-        filter = validation.search_filter(filters, include_superseded=include_superseded)
-        if self.wall.walled:
-            filter = replace(filter, project=self.wall.project, include_global=False, walled=True)
+        filter = check_filters(filters, include_superseded=include_superseded)
+        if self.restriction.restricted:
+            filter = replace(filter, project=self.restriction.project, include_global=False, restricted=True)
         if filter.recalled is not None:
             self.recorder.settle()
         if filter.session is None:
@@ -197,7 +196,7 @@ class Resources:
     def find_lens(self, name: object) -> Lens:
         """Return a lens by its name; NotFound lists those there are."""
         wanted, known = validation.required_name(name, "lens"), self.store.lenses.load_all()
-        if self.wall.walled and not (wanted in known and self._is_within_wall(known[wanted])):
+        if self.restriction.restricted and not (wanted in known and self._is_within_wall(known[wanted])):
             raise NotFound(f"there is no lens {wanted!r}")  # the names of others may tell of other projects
         if wanted not in known:
             there_are = f"there are: {', '.join(known)}" if known else "none is set yet: `memorist lens set` makes one"
@@ -206,8 +205,8 @@ class Resources:
 
     def _is_within_wall(self, lens: Mapping[str, Any]) -> bool:
         """Return whether a lens is for every project, or for one that the caller may know of."""
-        projects = lens.get("filters", {}).get("project") or self.wall.project
-        return not set(self.wall.project).isdisjoint([projects] if isinstance(projects, str) else projects)
+        projects = lens.get("filters", {}).get("project") or self.restriction.project
+        return not set(self.restriction.project).isdisjoint([projects] if isinstance(projects, str) else projects)
 
     def find_memory(self, id: object, as_of: datetime | None) -> Memory:
         """Return a memory, now or as it was; NotFound where there was none."""

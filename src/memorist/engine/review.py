@@ -1,23 +1,56 @@
-"""Review: what a person should look at, found a window of memories at a time so that every answer is quick."""
+"""Review: a memory for a person who looks at it. What to look at is found a window at a time, so that it is quick."""
 
+import builtins
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import permutations
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from memorist import validation
-from memorist.engine.facade import Memorist
-from memorist.engine.relations import DUPLICATE_THRESHOLD
+from memorist.arguments import (
+    MAX_COMPARED,
+    MAX_NEIGHBOURS,
+    MAX_PAGE,
+    ComparedOptions,
+    Cursor,
+    Filters,
+    Limit,
+    Meta,
+    ProfileName,
+    QueryText,
+    Time,
+)
+from memorist.contract import local_only, operation
+from memorist.engine.linking import DUPLICATE_THRESHOLD, word_set
+from memorist.engine.room import Room
 from memorist.errors import InvalidInput, NotFound
-from memorist.records import Memory
+from memorist.ingest.vectorizer import Progress
+from memorist.records import SUPERSEDES, Memory, Related
 from memorist.redact import redact
 from memorist.search.contradictions import find_differences
-from memorist.search.duplicates import jaccard
+from memorist.search.duplicates import find_near_duplicates, jaccard
 from memorist.search.signals import with_effective_confidence
 from memorist.text.tokenizer import list_stems
-from memorist.views import REVIEW_KINDS, ReviewItem, ReviewPage
+from memorist.views import (
+    REVIEW_KINDS,
+    Comparison,
+    DayCount,
+    Graph,
+    GraphEdge,
+    Growth,
+    ReviewItem,
+    ReviewPage,
+)
 
+if TYPE_CHECKING:
+    from memorist.contract import Transport
+    from memorist.engine.memory import Memorist
+    from memorist.engine.resources import Resources
+
+SIMILAR = "similar"  # the kind of an edge that was found, not stated
 DISTINCT = "distinct"  # the relation of two memories that a person has said to be both right
 NEAR_IN_MEANING = 0.75  # cosine similarity from which two texts are about the same
 STALE_CONFIDENCE = 0.5  # below it, a fact is more likely outdated than not
@@ -27,22 +60,35 @@ _WINDOW_SECONDS = 3.0  # after which a page ends where it is
 _SCANNED = 500  # memories or facts that are read for one page
 _NEIGHBOURS = 5
 _MAX_TEXT = 5000  # characters of a text that is compared
-_MAX_PAGE = 1000
+_MAX_GROWTH = timedelta(days=3660)
+_PROGRESS_STEP = 1000  # memories
 
 
-class Review:
-    """Finds near duplicates, contradictions, faded facts, memories that nobody recalled, and secrets."""
+class Review(Room):
+    """
+    Shows a memory to a person: its duplicates, contradictions, faded facts, memories that nobody recalled, and secrets;
+    the surroundings of one memory, the growth of all, and the answers of several profiles to one question.
+    """
 
-    def __init__(self, memory: Memorist, seconds: float = _WINDOW_SECONDS) -> None:
+    _name = "review"
+
+    def __init__(self, memory: "Memorist", backend: "Resources | Transport") -> None:
+        super().__init__(backend)
         self._memory = memory
-        self._seconds = seconds
-        self._resources = memory._resources
-        self._store = self._resources.store
+        self.seconds = _WINDOW_SECONDS
 
-    def list_items(self, kind: str, limit: int, cursor: str | None, project: str | None) -> ReviewPage:
-        """Return items of one kind from the newest memories on; with a cursor, from where the last page ended."""
+    @operation("GET /review")
+    def list(
+        self,
+        kind: Annotated[str, Meta(enum=REVIEW_KINDS)],
+        *,
+        limit: Limit = 50,
+        cursor: Cursor | None = None,
+        project: str | None = None,
+    ) -> ReviewPage:
+        """Return what a person should look at, of one kind, from the newest memories on, page by page."""
         validation.choice(kind, REVIEW_KINDS, "kind")
-        validation.whole_number(limit, "limit", 1, _MAX_PAGE)
+        validation.whole_number(limit, "limit", 1, MAX_PAGE)
         if kind == "stale_facts":
             return self._find_stale_facts(cursor, project)
         if kind == "never_recalled":
@@ -56,11 +102,115 @@ class Review:
             return ReviewPage(*self._look_at_each(self._find_secrets, _SCANNED, cursor, project))
         return self._list_pairs(kind, cursor, project)
 
+    @operation("GET /duplicates", slow=True)
+    def duplicates(
+        self,
+        *,
+        threshold: Annotated[float, Meta(minimum=0.1, maximum=1)] = DUPLICATE_THRESHOLD,
+        progress: Progress | None = None,
+        **filters: Unpack[Filters],
+    ) -> builtins.list[tuple[Memory, ...]]:
+        """Return groups of memories of one project that say almost the same, oldest first; filters as in `list`."""
+        validation.number(threshold, "threshold", 0.1, 1)
+        ids: builtins.list[str] = []
+        by_project: dict[str | None, builtins.list[tuple[int, frozenset[str]]]] = {}
+        filter = self._resources.resolve_filter(filters, include_superseded=False)
+        for id, project, text in self._store.iter_texts(filter):
+            by_project.setdefault(project, []).append((len(ids), word_set(text)))
+            ids.append(id)
+            if progress and len(ids) % _PROGRESS_STEP == 0:
+                progress(len(ids))
+        groups = sorted(group for texts in by_project.values() for group in find_near_duplicates(texts, threshold))
+        found = (self._store.find([ids[number] for number in group]) for group in groups)
+        return [tuple(self._resources.present(memory) for memory in group if memory) for group in found]
+
+    @operation("POST /memories/{keep}/merge")
+    def merge(self, keep: str, others: Annotated[Sequence[str], Meta(min_items=1, max_items=MAX_PAGE)]) -> Memory:
+        """Let one memory supersede others that say the same, taking over tags, facts and pins; can be undone."""
+        if not isinstance(others, builtins.list | tuple) or not others:
+            raise InvalidInput("merge takes the id that stays, and a list of ids that go")
+        merged = [validation.id_or_part(id) for id in others]
+        return self._resources.present(self._store.merge(validation.id_or_part(keep), merged, datetime.now(UTC)))
+
+    @operation("POST /compare", reads=True, nested="options")
+    def compare(
+        self,
+        query: QueryText,
+        *,
+        profiles: Annotated[Sequence[ProfileName], Meta(max_items=MAX_COMPARED)] = (),
+        lenses: Annotated[Sequence[str], Meta(max_items=MAX_COMPARED)] = (),
+        **options: Unpack[ComparedOptions],
+    ) -> Comparison:
+        """Answer a question once for each of several profiles and lenses; takes the arguments of `search`."""
+        if single := {"profile", "lens"}.intersection(options):
+            raise InvalidInput(f"{min(single)} is no option of a comparison: name several in `profiles` or `lenses`")
+        ways: builtins.list[dict[str, Any]] = [{"profile": name} for name in profiles]
+        ways += [{"lens": name} for name in lenses]
+        if not 2 <= len(ways) <= MAX_COMPARED:
+            raise InvalidInput(f"name 2 to {MAX_COMPARED} profiles and lenses to compare, not {len(ways)}")
+        return Comparison(tuple(self._memory.search(query, **way, **options) for way in ways))
+
+    @operation("GET /graph")
+    def graph(
+        self,
+        memory: str,
+        *,
+        hops: Annotated[int, Meta(minimum=1, maximum=2)] = 2,
+        limit: Annotated[int, Meta(minimum=1, maximum=MAX_NEIGHBOURS)] = 8,
+    ) -> Graph:
+        """Return the surroundings of a memory: what it is linked with or similar to, and what those are."""
+        validation.whole_number(hops, "hops", 1, 2)
+        validation.whole_number(limit, "limit", 1, MAX_NEIGHBOURS)
+        center = self._memory.get(memory)
+        memories, edges = {center.id: center}, dict[tuple[str, str, str], GraphEdge]()
+        frontier = [center]
+        for _ in range(hops):
+            found = [one for memory in frontier for one in self._list_neighbours(memory, limit, edges)]
+            frontier = [memory for memory in found if memory.id not in memories]
+            memories |= {memory.id: memory for memory in frontier}
+        return Graph(center.id, tuple(memories.values()), tuple(edges.values()))
+
+    @operation("GET /growth")
+    def growth(self, *, since: Time | None = None) -> Growth:
+        """Count what happened on each day."""
+        now = datetime.now(UTC)
+        start = validation.moment_or_none(since, "since") or now - timedelta(days=365)
+        start = max(start, now - _MAX_GROWTH)
+        self._resources.recorder.settle()
+        days = defaultdict[int, dict[str, int]](dict)
+        for name, counts in self._store.inspection.count_by_day(start).items():
+            for day, count in counts.items():
+                days[day][name] = count
+        return Growth(start, tuple(DayCount.of(day, days[day]) for day in sorted(days)))
+
+    @local_only("reads all of the database: count `facets` by project instead")
+    def projects(self, kind: str | None = None, under: str | None = None) -> builtins.list[str]:
+        """Return the projects of all memories, or of one kind, sorted; those `under` a path, where they are paths."""
+        return self._store.inspection.list_projects(self._resources.resolve_filter({"kind": kind}), under)
+
+    def _list_neighbours(
+        self, memory: Memory, limit: int, edges: dict[tuple[str, str, str], GraphEdge]
+    ) -> builtins.list[Memory]:
+        found = []
+        for other in self._memory.related(memory.id, limit):
+            for edge in _edges_of(memory, other):
+                if (edge.target, edge.source, SIMILAR) not in edges:  # it is similar from both sides
+                    edges.setdefault((edge.source, edge.target, edge.kind), edge)
+            found.append(other.memory)
+        for old in self._memory.links.replaced(memory.id)[:limit]:
+            edges[memory.id, old.id, SUPERSEDES] = GraphEdge(memory.id, old.id, SUPERSEDES, 1.0)
+            found.append(old)
+        if memory.superseded_by:
+            for new in self._memory.get([memory.superseded_by.id]):
+                edges[new.id, memory.id, SUPERSEDES] = GraphEdge(new.id, memory.id, SUPERSEDES, 1.0)
+                found.append(new)
+        return found
+
     def _look_at_each(
         self, find: Callable[[Memory], Iterable[ReviewItem]], most: int, cursor: str | None, project: str | None
     ) -> tuple[tuple[ReviewItem, ...], int, str | None]:
         """Return the items of one memory after another, as long as there is time; of the first in any case."""
-        end, looked_at, items = time.monotonic() + self._seconds, 0, list[ReviewItem]()
+        end, looked_at, items = time.monotonic() + self.seconds, 0, builtins.list[ReviewItem]()
         while True:
             # One at a time, so that the cursor after it is exact; to find its items costs far more.
             page = self._memory.list(limit=1, cursor=cursor, include_superseded=False, project=project)
@@ -109,6 +259,15 @@ class Review:
             if fact.memory_id in memories
         )
         return ReviewPage(tuple(items), len(facts), str(offset + _SCANNED) if len(facts) == _SCANNED else None)
+
+
+def _edges_of(memory: Memory, other: Related) -> list[GraphEdge]:
+    if other.relation is None:
+        return [GraphEdge(memory.id, other.memory.id, SIMILAR, max(0.0, min(1.0, other.similarity or 0.0)))]
+    return [
+        GraphEdge(relation.source, relation.target, relation.kind, relation.confidence)
+        for relation in (other.relation, *other.further_relations)
+    ]
 
 
 def _compare(kind: str, memory: Memory, older: Memory, similarity: float | None) -> ReviewItem | None:

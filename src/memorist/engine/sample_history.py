@@ -3,12 +3,14 @@
 import json
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from memorist.documents import ImportReport
-from memorist.engine.facade import Memorist
+from memorist.engine.memory import Memorist
 from memorist.engine.sample import SAMPLE_MEMORIES, SAMPLE_PROJECT
+from memorist.errors import NotFound
 from memorist.records import Memory
 
 _OTHER_PROJECT = "mobile"
@@ -139,9 +141,10 @@ def _add_conversations(memory: Memorist, now: datetime) -> int:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "sample.jsonl"
         file.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
-        sessions = memory.import_conversations(file).sessions
+        sessions = memory.transfer.import_conversations(file).sessions
     for _, name, title, *_ in _CONVERSATIONS:
-        memory.summarise_session(f"jsonl:{name}", title)
+        with suppress(NotFound):  # it was forgotten or erased
+            memory.sessions.summarise(f"jsonl:{name}", title)
     return sessions
 
 
@@ -153,7 +156,7 @@ def _connect(memory: Memorist) -> None:
         return next(one for one in known if one.content.startswith(beginning))
 
     for first, second, kind in _LINKS:
-        memory.relate(find(first).id, find(second).id, kind)
+        memory.links.add(find(first).id, find(second).id, kind)
     changed = find("Feature flags live")
     memory.update(
         changed.id, content="Feature flags live in flags.yaml and are read every 30 seconds: no restart is needed"

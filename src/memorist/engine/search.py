@@ -9,11 +9,13 @@ from functools import partial
 from typing import Any
 
 from memorist import validation
+from memorist.arguments import Filter, TimeLike
 from memorist.documents import DocumentHit
 from memorist.engine.resources import Resources
+from memorist.ids import new_id
 from memorist.present.hits import HitPage, attach_locations, build_page, extend_with_chunks
 from memorist.profiles import Profile
-from memorist.records import Filter, Hit, Lens, Memory, Query, Recall, RecalledMemory, Reinforcement, Results, new_id
+from memorist.records import Hit, Lens, Memory, Query, Recall, RecalledMemory, Reinforcement, Results
 from memorist.search.fusion import Ranked, rank_candidates
 from memorist.search.legs import (
     Candidates,
@@ -29,8 +31,8 @@ from memorist.search.options import apply_options, find_profile, parse_mode, spl
 from memorist.search.rerank import (
     FURTHER_PASSAGE_DECAY,
     boost_by_time,
-    expand_by_feedback,
     group_by_document,
+    pseudo_relevance_feedback,
     rerank,
     smooth_scores,
 )
@@ -142,7 +144,7 @@ class Searcher:
         include_superseded: bool = False,
         lens: str | None = None,
         record_session: str | None = None,
-        now: validation.TimeLike | None = None,
+        now: TimeLike | None = None,
         detail: str = "full",
         include_facts: bool = True,
         include_documents: bool = False,
@@ -152,7 +154,7 @@ class Searcher:
         started = time.perf_counter()
         view = _NO_LENS if lens is None else self._resources.find_lens(lens)
         filters = {**view.filters, **{name: value for name, value in filters.items() if value is not None}}
-        name = profile or view.profile
+        name = view.profile if profile is None else profile
         base = self._resources.profile if name is None else find_profile(name)
         use_vector, options = split_use_vector(options)
         if options.get("recency") is None:
@@ -300,7 +302,7 @@ class Searcher:
         ranked = rank_candidates(candidates.candidates, profile, now, boosts)
         if not profile.expansion or results.query_vector is None:
             return ranked
-        expanded = expand_by_feedback(ranked, results.query_vector, profile.expansion)
+        expanded = pseudo_relevance_feedback(ranked, results.query_vector, profile.expansion)
         if not any(candidate.feedback_gain for candidate in expanded):
             return ranked
         return rank_candidates(expanded, profile, now, boosts)
@@ -319,7 +321,7 @@ class Searcher:
         if ranking.candidates.below_floor and request.profile.min_similarity is not None:
             hidden["min_similarity"] = ranking.candidates.below_floor
         full = len(ranking.page.hits) == request.profile.limit or not request.memories
-        if not full and request.query and request.filter != request.filter.wall:
+        if not full and request.query and request.filter != request.filter.restriction:
             hidden |= self._store.count_filtered_out(request.keyword_query, request.filter, ranking.results.unfiltered)
         return hidden | dict(ranking.page.hidden)
 
@@ -327,7 +329,7 @@ class Searcher:
         """Suggest another spelling, but only where the words of the query find little."""
         coverage = max((match.coverage for match in results.keyword), default=0.0)
         few = len(results.keyword) < _FEW_KEYWORD_HITS or (results.unknown_words and coverage < _MOST_OF_QUERY)
-        if request.mode == "semantic" or not few or request.filter.walled:  # the words are those of all projects
+        if request.mode == "semantic" or not few or request.filter.restricted:  # the words are those of all projects
             return None
         store = self._store if request.memories else self._store.documents.chunks
         # With files, the words that are unknown are those of both. Other counts of words may be a minute old.
@@ -384,7 +386,7 @@ def _build_recall(request: SearchRequest, results: Results, surface: str) -> Rec
 def _explain(request: SearchRequest, ranking: _Ranking, ranked_at: float) -> dict[str, Any]:
     return {
         "terms": [term.text + "*" * term.prefix for term in request.query.terms],
-        "left_out": [term.text for term in request.query.spare],
+        "left_out": [term.text for term in request.query.stopwords],
         "keyword_candidates": len(ranking.results.keyword),
         "vector_candidates": len(ranking.results.vector),
         "legs_ms": round((ranking.legs_done - request.started) * 1000, 3),

@@ -5,13 +5,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 from memorist import validation
+from memorist.arguments import Allowances, Meta
 from memorist.atomic_file import is_stream, make_folder, open_output
 from memorist.config import UserFolders
+from memorist.contract import LINES, MULTIPART, local_only, operation
 from memorist.documents import DiscoveredSource, ImportReport
-from memorist.engine.resources import Resources
+from memorist.engine.room import Room
 from memorist.errors import InvalidInput, MissingExtra
 from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import Progress, offset_progress
@@ -29,14 +31,27 @@ _FOLDER = "folder"  # of notes, perhaps with conversations
 BATCH, _BATCH_CHARACTERS = 5000, 4_000_000  # records, and characters of their texts, that are written together
 
 
-class Transfer:
+class Transfer(Room):
     """Writes memories to files, and reads them back."""
 
-    def __init__(self, resources: Resources) -> None:
-        self._resources = resources
-        self._store = resources.store
+    _name = "transfer"
 
-    def export(self, path: str | Path | BinaryIO, format: str, *, vectors: bool, progress: Progress | None) -> int:
+    @operation("GET /export", gives=LINES, local=("path", "format"))
+    def export(
+        self,
+        path: str | Path | BinaryIO,
+        *,
+        format: str = "jsonl",
+        vectors: bool = False,
+        progress: Progress | None = None,
+    ) -> int:
+        """
+        Export everything of this namespace to a file, as of one moment; return how many records.
+
+        "jsonl" is lossless: imported into an empty database and exported again it gives the same bytes. `vectors` adds
+        what can be made again from the texts. "markdown" makes a folder with a file for each live memory, for reading.
+        `path` may be a file that is open for bytes, too. A file of that name is replaced only if it is an export.
+        """
         format = validation.choice(format, _EXPORT_FORMATS, "format")
         if validation.flag(vectors, "vectors") and format == "markdown":
             raise InvalidInput("vectors are no part of markdown; export jsonl to keep them")
@@ -47,7 +62,7 @@ class Transfer:
 
         if not isinstance(path, str | os.PathLike) and hasattr(path, "write"):
             return memorist_export.write_export(self._store.dump(vectors=vectors), path, progress)
-        with _open_export(validation.path(path)) as file:
+        with open_export(validation.path(path)) as file:
             return memorist_export.write_export(self._store.dump(vectors=vectors), file, progress)
 
     def _export_folder(self, folder: Path, progress: Progress | None) -> int:
@@ -63,7 +78,7 @@ class Transfer:
         except OSError as exc:
             raise InvalidInput(f"cannot write {exc.filename or folder}: {exc.strerror}") from exc
 
-    def check_options(
+    def _check_options(
         self, format: str | None, project: str | None, tools: bool, redact: bool, allow: Sequence[str]
     ) -> "ImportOptions":
         """Check the options of an import; `tools` is for conversations."""
@@ -72,9 +87,27 @@ class Transfer:
         redaction = self._resources.choose_redaction(redact, allow)
         return ImportOptions(format, validation.name(project, "project"), validation.flag(tools, "tools"), redaction)
 
-    def import_file(
-        self, path: str | Path | BinaryIO, options: "ImportOptions", progress: Progress | None
+    @operation("POST /import", takes=MULTIPART, renamed={"path": "file"})
+    def import_(
+        self,
+        path: str | Path | BinaryIO,
+        *,
+        format: Annotated[str | None, Meta("Detected if it is left out")] = None,
+        project: str | None = None,
+        tools: bool = False,
+        redact: bool = True,
+        allow: Allowances = (),
+        progress: Progress | None = None,
     ) -> ImportReport:
+        """
+        Import a file or folder of memories or conversations; importing it again changes nothing.
+
+        Without a `format` it is detected: "memorist" (an export), "markdown" (a folder of notes), "mem0" (a JSON list
+        of memories), else a conversation. What is there already stays as it is. Secrets are redacted, unless `redact`
+        is False or it is our own export; `allow` lists exceptions. `tools` is for conversations. `path` may be a file
+        that is open for bytes, too, and the file may be compressed with gzip.
+        """
+        options = self._check_options(format, project, tools, redact, allow)
         from memorist.importers import memory_databases
         from memorist.importers.input_file import open_input
 
@@ -88,7 +121,7 @@ class Transfer:
                 if detected in (OWN, MARKDOWN, _MEM0, *memory_databases.TABLES):
                     report = self._import_records(source.file, detected, options, progress)
                 else:
-                    report = self.import_conversations(source.file, options, progress)
+                    report = self._import_conversations(source.file, options, progress)
             except OSError as exc:
                 raise InvalidInput(f"cannot read {exc.filename or source.file}: {exc.strerror or exc}") from exc
             return source.restore_names(report)
@@ -98,7 +131,7 @@ class Transfer:
         notes = self._import_records(folder, MARKDOWN, options, progress)
         done = notes.added + notes.known
         try:
-            talks = self.import_conversations(folder, options, offset_progress(done, progress))
+            talks = self._import_conversations(folder, options, offset_progress(done, progress))
         except InvalidInput:  # there are none
             return notes
         told = {os.path.join(os.path.realpath(folder), place) for place, _ in notes.skipped}
@@ -112,9 +145,33 @@ class Transfer:
         )
 
     def import_conversations(
+        self,
+        path: str | Path,
+        *,
+        format: str | None = None,
+        project: str | None = None,
+        tools: bool = False,
+        redact: bool = True,
+        allow: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> ImportReport:
+        """
+        Import a file of conversations, or every such file of a folder: sessions of Claude Code, exports of ChatGPT and
+        Claude.ai, lists of messages, JSONL. Each conversation becomes a session, each turn a memory. What is there
+        already, or was forgotten, stays as it is; what was erased stays away.
+
+        Calls and results of tools are left out unless `tools`. Secrets are redacted before anything is stored, unless
+        `redact` is False; `allow` lists exceptions. `progress` is told how many turns are done.
+        """
+        if self._remote is not None:  # which finds out that they are conversations
+            return self.import_(
+                path, format=format, project=project, tools=tools, redact=redact, allow=allow, progress=progress
+            )
+        return self._import_conversations(path, self._check_options(format, project, tools, redact, allow), progress)
+
+    def _import_conversations(
         self, path: str | Path, options: "ImportOptions", progress: Progress | None
     ) -> ImportReport:
-        """Import conversations: each one a session, each turn a memory."""
         from memorist.importers.conversations import ImportCounter, read_batches
 
         counter = ImportCounter()
@@ -126,8 +183,12 @@ class Transfer:
                 progress(counter.added + counter.known)
         return counter.build_report(options.format)
 
-    def discover(self, programs: Sequence[str], tools: bool) -> list[DiscoveredSource]:
-        """Read what other programs keep, as an import would, and count what is not stored yet."""
+    @local_only("looks at files of the server's machine: run `memorist import --discover` there")
+    def discover(self, programs: Sequence[str] = (), *, tools: bool = False) -> list[DiscoveredSource]:
+        """
+        List what other programs, or only these, keep on this machine, and how much of it is new here. To import it,
+        give `import_` each of the `paths`, with the `program` as `format`, and the same `tools`.
+        """
         from memorist.importers.discovery import PROGRAMS
 
         chosen = [PROGRAMS[name] for name in validation.choices(programs, PROGRAMS, "programs")]
@@ -141,10 +202,9 @@ class Transfer:
         skipped: list[tuple[str, str]] = []
         for path in paths:
             try:
-                for groups in self._read_ids(program, path, tools, skipped):
-                    unknown = self._store.find_unknown([id for ids in groups.values() for id in ids])
-                    total.update(groups)
-                    new.update(name for name, ids in groups.items() if not unknown.isdisjoint(ids))
+                for found, unknown in self._read_groups(program, path, tools, skipped):
+                    total |= found
+                    new |= unknown
             except (InvalidInput, MissingExtra, OSError) as exc:
                 skipped.append((str(path), str(exc)))
         kind = "memories" if program.keeps_memories else "conversations"
@@ -153,10 +213,10 @@ class Transfer:
         reasons = tuple((place, redact(reason)) for place, reason in skipped)
         return DiscoveredSource(program.name, program.title, kind, names, len(total), len(new), reasons)
 
-    def _read_ids(
+    def _read_groups(
         self, program: "Program", path: Path, tools: bool, skipped: list[tuple[str, str]]
-    ) -> Iterator[dict[str, list[str]]]:
-        """Yield the ids of turns by conversation, or of memories by themselves, in batches."""
+    ) -> Iterator[tuple[set[str], set[str]]]:
+        """Yield the ids of conversations, or of memories, in batches: all of them, and those with anything new."""
         from memorist.importers.conversations import ImportCounter, ImportOptions, has_files, read_batches
         from memorist.importers.memory_databases import MemoryDatabase
         from memorist.importers.records import Redactor
@@ -164,7 +224,8 @@ class Transfer:
         if program.keeps_memories:
             database = MemoryDatabase(path, program.name, None, Redactor(None))
             for records in _batches(database.read_records()):
-                yield {record.fields["id"]: [record.fields["id"]] for record in records}
+                ids = [record.fields["id"] for record in records]
+                yield set(ids), self._store.find_unknown(ids)
             skipped += database.skipped
             return
         if path.is_dir() and not has_files(path):
@@ -172,10 +233,9 @@ class Transfer:
         counter = ImportCounter()
         options = ImportOptions(program.name, None, tools, Redaction(False, ()))  # ids do not depend on what is masked
         for batches in read_batches(path, options, counter):
-            groups: dict[str, list[str]] = {}
-            for batch in batches:
-                groups.setdefault(batch.id, []).extend(turn.id for turn in batch.turns)
-            yield groups
+            new = self._store.find_new_turns(batches)
+            unknown = {batch.id for batch in batches if any(turn.id in new for turn in batch.turns)}
+            yield {batch.id for batch in batches}, unknown
         skipped += counter.skipped
 
     def _import_records(
@@ -227,7 +287,12 @@ class Transfer:
             done += vectorizer.embed_backlog(offset_progress(done, progress))
         return ImportReport(format, added, known, sessions, (*unread, *skipped), dict(redacted))
 
-    def backup(self, path: str | Path, *, overwrite: bool) -> None:
+    @local_only("copies the server's database: run `memorist backup create` there, or `export` from here")
+    def backup(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """
+        Copy the whole database, with every namespace, to a file while others use it, and check the copy. A file of that
+        name is left alone unless `overwrite` is True.
+        """
         validation.flag(overwrite, "overwrite")
         self._resources.recorder.settle()
         self._store.backup(str(validation.path(path)), overwrite=overwrite)
@@ -295,7 +360,7 @@ def _batches(records: Iterable[ExportRecord]) -> Iterator[list[ExportRecord]]:
 
 
 @contextmanager
-def _open_export(target: Path) -> Iterator[BinaryIO]:
+def open_export(target: Path) -> Iterator[BinaryIO]:
     """Open a file or a stream for an export; a file that is there is replaced only if it is an export as well."""
     from memorist.importers.memorist_export import is_export
 

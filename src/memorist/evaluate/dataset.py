@@ -26,6 +26,7 @@ from memorist.evaluate.metrics import relevant_ids
 from memorist.text.normal_forms import normalize
 from memorist.validation import MAX_NAME_CHARACTERS
 
+GOLDEN_EXAMPLE = '{"query": "how do we ship?", "relevant": ["4f2a91bc"]}'  # a line of a golden file
 _DEFAULT_SPLIT = "test"  # `qrels.tsv` without a name is this one
 _CATEGORY_FIELDS = ("category_name", "question_type", "category", "type")  # of metadata, the first that is set
 _DATE_FORMATS = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d (%a) %H:%M")  # of LoCoMo and LongMemEval
@@ -109,19 +110,22 @@ def load_golden_file(memory: Memorist, file: Path) -> tuple[Dataset, list[str]]:
     """
     questions: list[Question] = []
     missing: list[str] = []
-    for fields, place in _read_json_lines(file):
-        text = fields.get("query")
-        if not isinstance(text, str) or not text.strip():
-            raise InvalidInput(f"{place}: there is no query")
-        judgements = {}
-        for id, grade in _parse_grades(fields.get("relevant"), place).items():
-            found = memory.get([id])
-            if found:
-                judgements[found[0].id] = grade
-            else:
-                missing.append(id)
-        category, project = (_parse_text(fields, name, place) for name in ("category", "project"))
-        questions.append(Question(str(len(questions) + 1), text, judgements, category, project))
+    try:
+        for fields, place in _read_json_lines(file):
+            text = fields.get("query")
+            if not isinstance(text, str) or not text.strip():
+                raise InvalidInput(f"{place}: there is no query")
+            judgements = {}
+            for id, grade in _parse_grades(fields.get("relevant"), place).items():
+                found = memory.get([id])
+                if found:
+                    judgements[found[0].id] = grade
+                else:
+                    missing.append(id)
+            category, project = (_parse_text(fields, name, place) for name in ("category", "project"))
+            questions.append(Question(str(len(questions) + 1), text, judgements, category, project))
+    except InvalidInput as exc:
+        raise InvalidInput(f"{exc}; write a question and its answers on each line, such as {GOLDEN_EXAMPLE}") from exc
     return _own_dataset(memory, file.stem, questions), missing
 
 
@@ -129,11 +133,11 @@ def load_recalls(memory: Memorist) -> Dataset:
     """Make a dataset of the questions that were asked; those for which no memory was called good are unanswered."""
     asked: dict[str, tuple[str, datetime]] = {}
     judgements: dict[str, dict[str, int]] = {}
-    for feedback in reversed(memory.feedbacks(limit=_NO_LIMIT)):
+    for feedback in reversed(memory.searches.list_feedback(limit=_NO_LIMIT)):
         key = _normalize_query(feedback.query)
         asked.setdefault(key, (feedback.query, feedback.at))
         judgements.setdefault(key, {})[feedback.memory] = int(feedback.good)
-    for recall in memory.recalls(limit=_NO_LIMIT):
+    for recall in memory.searches.list(limit=_NO_LIMIT):
         if recall.query and recall.query.strip():
             asked.setdefault(_normalize_query(recall.query), (recall.query, recall.at))
     questions = [

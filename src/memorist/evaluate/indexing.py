@@ -142,7 +142,11 @@ def _build_index(dataset: Dataset, embedder: Embedder | None, folder: Path, prog
 
 def _open(folder: Path, embedder: Embedder | None, reranker: CachedReranker | None = None) -> Memorist:
     return open_memory(
-        folder / _DATABASE_FILE, embedder=embedder or "none", synchronous="normal", near="off", reranker=reranker
+        folder / _DATABASE_FILE,
+        embedder=embedder or "none",
+        synchronous="normal",
+        on_near_duplicate="off",
+        reranker=reranker,
     )
 
 
@@ -150,7 +154,7 @@ def _add_documents(memory: Memorist, documents: Sequence[CorpusDocument], progre
     """Add the documents and their sessions; return the id of each document's memory."""
     sessions = dict.fromkeys((id, document.scope) for document in documents if (id := _session_id(document)))
     for id, scope in sessions:
-        memory.start_session(scope, id=id)
+        memory.sessions.start(scope, id=id)
     return memory.add_many(_memory_fields(documents), progress=progress)
 
 
@@ -185,7 +189,7 @@ def _cache_key(dataset: Dataset, embedder: Embedder | None) -> str:
 def _embedded_texts(documents: Sequence[CorpusDocument], embedder: Embedder) -> list[str]:
     """Return the texts that would be embedded for some documents, without running the model."""
     recorder = _RecordingEmbedder(embedder)
-    with closing(open_memory(":memory:", embedder=recorder, near="off")) as memory:
+    with closing(open_memory(":memory:", embedder=recorder, on_near_duplicate="off")) as memory:
         _add_documents(memory, documents, None)
     return recorder.texts
 

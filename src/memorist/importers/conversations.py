@@ -33,6 +33,7 @@ _SUFFIXES = (".json", ".jsonl", ".ndjson", ".jsonl.zst", ".zip")  # of files tha
 _NAMES = tuple(f"*{suffix}" for each in _SUFFIXES for suffix in (each, each.upper()))
 _MAX_TITLE_CHARACTERS = 20_000
 _MAX_SHOWN_CHARACTERS = 200  # of a title, in a message
+_MAX_PROBLEMS = 10_000  # that a report names
 _MAX_FILE_BYTES = 10_000_000_000  # files of lines are read line by line
 _TURN_NAMESPACE = UUID("3d2b1d3e-7b0a-5c55-9d6f-5a1f6c1e8a42")  # for uuid5
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])", re.IGNORECASE)
@@ -58,10 +59,14 @@ class ImportCounter:
     known: int = 0
     sessions: int = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    unnamed: int = 0  # problems beyond those that are named
     redacted: Counter[str] = field(default_factory=Counter)
     formats: set[str] = field(default_factory=set)
 
     def add_problem(self, file: Path, problem: ImportProblem, redaction: Redaction) -> None:
+        if len(self.skipped) == _MAX_PROBLEMS:
+            self.unnamed += 1
+            return
         place = f"{file}:{problem.line}" if problem.line else str(file)
         self.skipped.append((place, redaction.redact_text(problem.reason)))  # the reason may quote a title
 
@@ -77,7 +82,8 @@ class ImportCounter:
     def build_report(self, format: str | None) -> ImportReport:
         name = format or ", ".join(sorted(self.formats)) or "conversations"
         redacted = dict(sorted(self.redacted.items()))
-        return ImportReport(name, self.added, self.known, self.sessions, tuple(self.skipped), redacted)
+        more = [(f"{self.unnamed:,} more", "they could not be read either")] if self.unnamed else []
+        return ImportReport(name, self.added, self.known, self.sessions, (*self.skipped, *more), redacted)
 
 
 def read_batches(path: Path, options: ImportOptions, counter: ImportCounter) -> Iterator[list[ConversationBatch]]:

@@ -19,6 +19,7 @@ from typing import IO, BinaryIO, cast
 from memorist import validation
 from memorist.documents import ImportReport
 from memorist.errors import InvalidInput, MissingExtra
+from memorist.importers.json_limits import ADVICE, current_limits
 
 _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _SUFFIXES = (".gz", ".zst")
@@ -143,13 +144,22 @@ def read_document(source: IO[bytes], packed_bytes: int, name: str) -> bytes:
     data = bytearray()
     for piece in read_unpacked(source, packed_bytes, name):
         data += piece
-        if len(data) > MAX_DOCUMENT_BYTES:
+        if len(data) > max_document_bytes():
             raise InvalidInput(describe_too_large(name))
     return bytes(data)
 
 
+def max_document_bytes() -> int:
+    """Return how large a JSON document may be, which a server may limit further."""
+    limits = current_limits()
+    return MAX_DOCUMENT_BYTES if limits is None else min(MAX_DOCUMENT_BYTES, limits.bytes)
+
+
 def describe_too_large(name: str) -> str:
-    return f"{name} has more than {MAX_DOCUMENT_BYTES / 1e9:g} GB, too much for one JSON document"
+    most = max_document_bytes()
+    if most < MAX_DOCUMENT_BYTES:
+        return f"{name} has more than {most:,} bytes of JSON, {ADVICE}"
+    return f"{name} has more than {most / 1e9:g} GB, too much for one JSON document"
 
 
 def _decompress(packed: Path, plain: InputFile) -> None:

@@ -21,12 +21,14 @@ from typing import Any
 from memorist import validation
 from memorist.atomic_file import make_folder
 from memorist.errors import InvalidInput
+from memorist.ids import shorten_id
 from memorist.importers.formats.values import as_list
+from memorist.importers.json_limits import load_json
 from memorist.importers.records import Redactor, derive_id, memory_record, relation_record
 from memorist.ingest.markdown import split_front_matter
 from memorist.ingest.readers import is_binary, read_bytes
 from memorist.ingest.walk import MAX_FILE_BYTES, FoundFile, Walk
-from memorist.records import SUPERSEDES, shorten_id
+from memorist.records import SUPERSEDES
 from memorist.store.export import ExportRecord
 
 _VERSION_FIELD = "memorist"  # marks a note that Memorist wrote, with the version of its format
@@ -314,8 +316,8 @@ def _parse_own_note(text: str) -> tuple[dict[str, Any], str] | None:
     for line in head.split("\n")[1:]:
         name, colon, value = line.partition(": ")
         if colon:
-            with suppress(ValueError, RecursionError):
-                fields[name] = json.loads(value)
+            with suppress(InvalidInput, ValueError, RecursionError):
+                fields[name] = load_json(value, name)
     return fields, content
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from memorist import validation
 from memorist.errors import InvalidInput
-from memorist.importers.input_file import MAX_DOCUMENT_BYTES, describe_too_large
+from memorist.importers.input_file import describe_too_large, max_document_bytes
+from memorist.importers.json_limits import load_json
 from memorist.importers.records import Redactor, derive_id, memory_record
 from memorist.store.export import ExportRecord
 
@@ -87,10 +88,10 @@ def _find_text(entry: Mapping[str, Any]) -> str | None:
 
 
 def _load_entries(file: Path) -> list[Any]:
-    if file.stat().st_size > MAX_DOCUMENT_BYTES:
+    if file.stat().st_size > max_document_bytes():
         raise InvalidInput(describe_too_large(str(file)))
     try:
-        document = json.loads(file.read_bytes().decode("utf-8-sig"))
+        document = load_json(file.read_bytes().decode("utf-8-sig"), str(file))
     except UnicodeDecodeError as exc:
         raise InvalidInput(f"{file} is not UTF-8 (byte {exc.start + 1})") from exc
     except json.JSONDecodeError as exc:

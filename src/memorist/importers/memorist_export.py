@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from memorist import validation
 from memorist.errors import InvalidInput
+from memorist.importers.json_limits import check_json
 from memorist.nesting import MAX_LEVELS, find_excess
 from memorist.records import SECTORS, TIERS, Lens
 from memorist.store.export import FORMAT, RECORDS, ExportRecord, RecordList, Shape, is_unit_vector
@@ -100,7 +101,9 @@ def _parse_line(line: bytes, place: str) -> dict[str, Any]:
     if len(line) >= _MAX_LINE_BYTES:
         raise InvalidInput(f"{place}: it is longer than {_MAX_LINE_BYTES:,} bytes")
     try:
-        record = _decode(line.decode())
+        text = line.decode()
+        check_json(text, place)
+        record = _decode(text)
     except UnicodeDecodeError as exc:
         raise InvalidInput(f"{place}: byte {exc.start + 1} is not UTF-8") from exc
     except json.JSONDecodeError as exc:

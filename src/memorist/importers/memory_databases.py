@@ -4,7 +4,6 @@ Import the memories of claude-mem and of mcp-memory-service from their SQLite da
 Vectors there are of other models, and are made anew. A memory that was deleted there is left out.
 """
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Any
 from memorist import validation
 from memorist.errors import InvalidInput
 from memorist.importers.formats.values import parse_label, parse_object, parse_time
+from memorist.importers.json_limits import load_json
 from memorist.importers.records import Redactor, derive_id, memory_record
 from memorist.store.export import ExportRecord
 from memorist.store.sqlite.foreign import ForeignDatabase, has_tables, is_sqlite, open_foreign
@@ -141,8 +141,8 @@ def _parse_texts(value: Any) -> list[str]:
     if not isinstance(value, str):
         return []
     try:
-        texts = json.loads(value)
-    except (ValueError, RecursionError):
+        texts = load_json(value, "a list of texts")
+    except (InvalidInput, ValueError, RecursionError):
         texts = [value]
     return [text.strip() for text in texts if isinstance(text, str) and text.strip()] if isinstance(texts, list) else []
 

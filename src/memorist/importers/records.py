@@ -83,7 +83,7 @@ def _fact_records(facts: Iterable[FactDraft], since: datetime) -> list[dict[str,
     return [
         {"id": fact.id, "text": fact.text, **{name: getattr(fact, name) for name in _FACT_FIELDS},
          "confidence": 1.0 if fact.confidence is None else fact.confidence,
-         "created_at": since, "reinforced_at": since}
+         "created_at": since, "reinforced_at": fact.reinforced_at or since}
         for fact in unique.values()
     ]  # fmt: skip
 

@@ -23,7 +23,8 @@ from memorist.errors import InvalidInput
 from memorist.importers.formats.catalog import FORMATS
 from memorist.importers.formats.conversation import ConversationBuilder, ImportedConversation, TranscriptFormat, Turn
 from memorist.importers.formats.messages import is_message_list
-from memorist.importers.input_file import MAX_DOCUMENT_BYTES, describe_too_large, read_document
+from memorist.importers.input_file import describe_too_large, max_document_bytes, read_document
+from memorist.importers.json_limits import JsonBudget, check_json
 from memorist.importers.memorist_export import is_export
 from memorist.store.sqlite.foreign import is_sqlite, open_foreign
 from memorist.validation import choice
@@ -31,7 +32,7 @@ from memorist.validation import choice
 __all__ = ["FORMATS", "ImportProblem", "ImportedConversation", "Turn", "read_conversations"]
 
 _MAX_LINE_CHARACTERS = 100_000_000  # lines may hold images, and so have megabytes
-_MAX_PROBED_LINES = 1000  # the format must show in the first lines
+_MAX_PROBED = 1000  # the format must show in the first lines, or entries of a document
 _HEAD_BYTES = 1 << 16  # enough to tell lines from a document
 _ZIP_MAGIC = b"PK\3\4"
 _ZIP_MEMBER = re.compile(r"^(?!__MACOSX)(?:.*/)?conversations(?:-[0-9]+)?\.json$")  # large exports come in parts
@@ -115,7 +116,7 @@ def _looks_like_lines(file: Path) -> bool:
 def _try_lines(
     file: Path, formats: tuple[TranscriptFormat, ...], tools: bool, problems: list[str]
 ) -> _Conversations | None:
-    values = (value for _, value in islice(_read_lines(file), _MAX_PROBED_LINES))
+    values = (value for _, value in islice(_read_lines(file), _MAX_PROBED))
     format = _detect_format(values, formats)
     if format is None:
         return None
@@ -133,7 +134,7 @@ def _try_documents(
     documents, probed = _load_documents(file), []
     for document in documents:
         probed.append(document)
-        if format := _detect_format(_split_document(document), formats):
+        if format := _detect_format(islice(_split_document(document), _MAX_PROBED), formats):
             values = ((None, value) for each in chain(probed, documents) for value in _split_document(each))
             return _read_values(values, format, tools, file)
     problems += [document.reason for document in probed if isinstance(document, ImportProblem)]
@@ -145,8 +146,8 @@ def _detect_format(values: Iterable[Any], formats: Iterable[TranscriptFormat]) -
     return next((format for value in values for format in formats if format.matches(value)), None)
 
 
-def _read_lines(file: Path) -> Iterator[_Numbered]:
-    """Yield the JSON values of lines, with one line in memory at a time."""
+def _read_lines(file: Path, budget: JsonBudget | None = None) -> Iterator[_Numbered]:
+    """Yield the JSON values of lines, with one line in memory at a time; with a budget, that of all lines together."""
     with file.open("rb") as raw:
         encoding = json.detect_encoding(raw.read(4))
     with file.open(encoding=encoding, errors="replace") as text:
@@ -159,7 +160,16 @@ def _read_lines(file: Path) -> Iterator[_Numbered]:
                 yield number, ImportProblem(number, f"the line is longer than {_MAX_LINE_CHARACTERS:,} characters")
             elif bare := line.strip(_BLANK):
                 hint = "" if line.endswith("\n") else " (is it still being written?)"
-                yield number, _parse_json(bare, number, hint)
+                yield number, _parse_line(bare, number, hint, budget)
+
+
+def _parse_line(text: str, number: int, hint: str, budget: JsonBudget | None) -> Any:
+    """Return the JSON value of a line, or the problem with it."""
+    try:
+        (budget.spend if budget else check_json)(text, "the line" if budget is None else "the file")
+    except InvalidInput as exc:
+        return ImportProblem(number, str(exc))
+    return _parse_json(text, number, hint)
 
 
 def _parse_json(text: str, line: int | None, hint: str = "", what: str = "the line") -> Any:
@@ -178,13 +188,13 @@ def _load_documents(file: Path) -> Iterator[Any]:
     with file.open("rb") as raw:
         if raw.read(len(_ZIP_MAGIC)) == _ZIP_MAGIC:
             yield from _load_zip(file)
-        elif file.stat().st_size > MAX_DOCUMENT_BYTES:
+        elif file.stat().st_size > max_document_bytes():
             yield ImportProblem(
                 None, f"{describe_too_large(file.name)}: split it, or convert it to JSONL, which is read by line"
             )
         else:
             raw.seek(0)
-            yield _parse_document(raw.read(), file.name)
+            yield _parse_document(raw.read(), file.name, JsonBudget())
 
 
 def _load_zip(file: Path) -> Iterator[Any]:
@@ -193,24 +203,27 @@ def _load_zip(file: Path) -> Iterator[Any]:
             members = [member for member in archive.infolist() if _ZIP_MEMBER.search(member.filename)]
             if not members:
                 yield ImportProblem(None, "no conversations.json is in the zip")
+            budget = JsonBudget()  # for all of them: those of unknown formats are kept until one is known
             for member in sorted(members, key=lambda member: member.filename):
-                yield _read_member(archive, member)
+                yield _read_member(archive, member, budget)
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, RuntimeError, ValueError) as exc:
         yield ImportProblem(None, f"the zip cannot be read: {exc}")
 
 
-def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, budget: JsonBudget) -> Any:
     """Return a file in a zip as JSON, or the problem with it; the sizes that the zip declares may be wrong."""
     try:
         with archive.open(member) as packed:
             data = read_document(packed, member.compress_size, member.filename)
     except InvalidInput as exc:
         return ImportProblem(None, str(exc))
-    return _parse_document(data, member.filename)
+    return _parse_document(data, member.filename, budget)
 
 
-def _parse_document(data: bytes, name: str) -> Any:
-    return _parse_json(data.decode(json.detect_encoding(data[:4]), "replace").strip(_BLANK), None, what=name)
+def _parse_document(data: bytes, name: str, budget: JsonBudget) -> Any:
+    text = data.decode(json.detect_encoding(data[:4]), "replace").strip(_BLANK)
+    budget.spend(text, name)
+    return _parse_json(text, None, what=name)
 
 
 def _split_document(document: Any) -> list[Any]:
@@ -251,10 +264,10 @@ def _finish(builder: ConversationBuilder, derived_ids: Counter[str], line: int |
 def _read_joined(file: Path, format: TranscriptFormat, tools: bool) -> _Conversations:
     """Yield a conversation whose lines change each other, and so have to be held in memory together."""
     assert format.join_lines is not None
-    if file.stat().st_size > MAX_DOCUMENT_BYTES:
+    if file.stat().st_size > max_document_bytes():
         yield ImportProblem(None, describe_too_large(file.name))
         return
-    lines = [value for _, value in _read_lines(file)]
+    lines = [value for _, value in _read_lines(file, JsonBudget())]
     yield from (value for value in lines if isinstance(value, ImportProblem))
     value = format.join_lines(value for value in lines if not isinstance(value, ImportProblem))
     yield from _read_values([(None, value)], format, tools, file)

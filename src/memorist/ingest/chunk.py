@@ -298,7 +298,7 @@ def _choose_cuts(pieces: list[_Piece], limit: int) -> list[tuple[int, int]]:
     """
     Return the first piece of each chunk and the one after its last, at the least total cost.
 
-    A chunk costs the square of its unused share. So there are few chunks, and none is tiny if others can spare
+    A chunk costs the square of its unused share. So there are few chunks, and none is tiny if others can stopwords
     something.
     """
     size = len(pieces)

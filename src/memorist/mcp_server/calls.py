@@ -8,9 +8,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from memorist import validation
+from memorist.arguments import DEFAULT_TOOL_HITS
 from memorist.engine import Memorist
 from memorist.engine.project_view import ProjectView
 from memorist.engine.prompts import record_hits, record_last, record_option
+from memorist.engine.sessions import choose_project
 from memorist.errors import InvalidInput, NotFound
 from memorist.ingest.redaction import redaction_report, reported_field
 from memorist.mcp_server.answers import (
@@ -73,8 +75,8 @@ def memory_search(context: ToolContext, query: str, detail: str = "snippet", **o
     if not query.strip():
         raise InvalidInput("the query is empty: say what to look for, or list the latest with memory_timeline")
     mode = "hybrid" if context.is_ready else "keyword"
-    record = record_option(context.memory)
-    results = context.memory.search(query, mode=mode, detail=detail, record=record, **{"limit": 10} | options)
+    options = {"limit": DEFAULT_TOOL_HITS, "record": record_option(context.memory)} | options
+    results = context.memory.search(query, mode=mode, detail=detail, **options)
     rows = [hit_row(hit, detail) for hit in results]
     answer = fit_rows(rows, partial(_build_search_answer, context, results, detail), context.limit)
     shown = zip(results, answer["results"], strict=False)
@@ -204,8 +206,10 @@ def _session_entry(session: Session) -> Answer:
 
 def memory_add(context: ToolContext, content: str, **fields: Any) -> Answer:
     started = datetime.now(UTC)
-    project = {} if context.project is None else {"project": context.project}
-    added = context.memory.add(content, **project | fields)
+    memory, project = context.memory, context.project
+    if isinstance(memory, Memorist):
+        project = choose_project(memory, fields.get("session"), project)
+    added = memory.add(content, **{"project": project} | fields)
     is_known = added.recorded_at < started
     answer: Answer = {"id": added.id, "known": is_known} | _describe_redacted(added, () if is_known else None)
     answer |= _describe_degraded(added)

@@ -12,6 +12,7 @@ from typing import Any
 from mcp_types import Tool, ToolAnnotations
 
 from memorist import schemas
+from memorist.arguments import DEFAULT_TOOL_HITS
 from memorist.nesting import refuse_excess
 from memorist.records import DETAILS, IF_EXISTS, SECTORS
 from memorist.schemas import Schema, list_schema, object_schema, validate_object
@@ -178,7 +179,7 @@ TOOLS: Mapping[str, ToolSpec] = {
             "query": schemas.text(
                 'Plain words; "phrases" and identifiers match as written', maxLength=MAX_QUERY_CHARACTERS
             ),
-            "limit": schemas.integer(minimum=1, maximum=_MAX_HITS, default=10),
+            "limit": schemas.integer(minimum=1, maximum=_MAX_HITS, default=DEFAULT_TOOL_HITS),
             "detail": {"type": "string", "enum": list(DETAILS), "default": "snippet"},
             "project": _TEXT,
             "session": schemas.text("Only memories made or used in this session"),

@@ -13,7 +13,11 @@ from memorist.records import Hit
 from memorist.schemas import Schema
 
 # Properties of records that a reader of JSON cannot compute as easily.
-_PROPERTIES: Mapping[str, Mapping[str, Any]] = {"Results": {"relevant": bool}}
+_PROPERTIES: Mapping[str, Mapping[str, Any]] = {
+    "Results": {"relevant": bool},
+    "Hit": {"is_superseded": bool},
+    "DocumentHit": {"is_superseded": bool},
+}
 
 _SIMPLE: Mapping[Any, Schema] = {
     str: {"type": "string"},

@@ -135,8 +135,10 @@ def _build_hit(entry: Ranked, relevance: float, memory: Memory, terms: Highlight
     candidate, similarity = entry.candidate, entry.candidate.row.similarity
     shown = best_passage(memory.content, terms, profile.snippet_words, candidate.row.passage)
     by_keyword = candidate.keyword_rank is not None
-    # A similarity of 0 or less is no match of the vector leg where the keyword leg has one.
-    by_vector = candidate.vector_rank is not None and (not by_keyword or (similarity or 0.0) > 0.0)
+    # Where the keyword leg has a match, a similarity of 0 or less is one of the vector leg only if it counts in the
+    # score: a fusion by rank looks at the place in a leg alone.
+    counts = (similarity or 0.0) > 0.0 or entry.trace.get("vector", 0.0) > 0.0
+    by_vector = candidate.vector_rank is not None and (not by_keyword or counts)
     return Hit(
         memory=memory,
         score=entry.score,

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memorist.documents import Document, DocumentHit, IndexReport
-from memorist.records import Fact, Hit, Lens, Memory, Recall, Related, Relation, Results, Session, Timeline, shorten_id
+from memorist.ids import shorten_id
+from memorist.records import Fact, Hit, Lens, Memory, Recall, Related, Relation, Results, Session, Timeline
 from memorist.text.snippet import MARK, UNMARK, preview
 
 Style = Callable[..., str]  # click.style's signature: text, then fg, bold, dim ...
@@ -110,7 +111,7 @@ def _hit_json(hit: Hit, *, explain: bool, detail: str = "full") -> dict[str, Any
     if detail != "index":
         answer |= {"snippet": hit.snippet, "highlights": _to_json(hit.highlights)}
     if detail == "full":
-        numbers = _fields_json(hit, ("keyword_score", "similarity", "confidence"))
+        numbers = _fields_json(hit, ("keyword_score", "similarity", "confidence", "is_superseded"))
         answer |= numbers | memory_json(hit.memory)
     else:
         answer |= _index_json(hit.memory)
@@ -157,7 +158,7 @@ def memory_text(memory: Memory, style: Style) -> str:
 
 
 def hit_text(place: int, hit: Hit, style: Style, *, explain: bool, detail: str = "snippet") -> str:
-    numbers = f"relevance {hit.relevance:.2f} · {' + '.join(hit.match)}"
+    numbers = f"score {hit.score:.2f} · relevance {hit.relevance:.2f} · {' + '.join(hit.match)}"
     lines = [
         f"{place:>2}. {_hit_content(hit, style, detail)}",
         f"    {style(printable(hit.memory.short_id), fg='cyan')}  {numbers}  {_details(hit.memory, style)}",
@@ -326,7 +327,7 @@ def document_hit_text(place: int, hit: DocumentHit, style: Style, *, whole: bool
     lines = f"{hit.start_line}-{hit.end_line}" if hit.end_line > hit.start_line else f"{hit.start_line}"
     # A heading that equals the title is not repeated.
     titles = dict.fromkeys(part for part in (hit.title, *hit.breadcrumb) if part)
-    numbers = style(f"(relevance {hit.relevance:.2f} · {' + '.join(hit.match)})", dim=True)
+    numbers = style(f"(score {hit.score:.2f} · relevance {hit.relevance:.2f} · {' + '.join(hit.match)})", dim=True)
     where = style(f"{display_path(hit.path)}:{lines}", fg="cyan")
     head = f"{place:>2}. {where}  {printable(' › '.join(titles))}  {numbers}"
     if whole:

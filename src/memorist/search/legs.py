@@ -14,14 +14,15 @@ from itertools import chain, groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from memorist.arguments import Filter
 from memorist.embed.base import ActiveModel
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.forks import renew_after_fork
-from memorist.profiles import ALL_COLUMNS, LATIN_ONLY, NOISE_FLOOR, PREDECESSORS, Profile
-from memorist.records import Filter, Match, Model, Query, Row, Term
+from memorist.profiles import ALL_COLUMNS, LATIN_ONLY, NOISE_FLOOR, Profile
+from memorist.records import Match, Model, Query, Row, Term
 from memorist.search.fusion import Candidate
 from memorist.search.signals import mean_confidence, with_effective_confidence
-from memorist.store.records import KeywordMatches, Scope, VectorMatches
+from memorist.store.records import KeywordMatches, Scope
 from memorist.store.store import Store
 from memorist.text.query import parse_query
 from memorist.text.tokenizer import is_mostly_latin
@@ -49,7 +50,6 @@ class LegResults:
     vector: Sequence[Match] = ()
     unfiltered: Sequence[int] = ()
     model: Model | None = None
-    predecessor: Model | None = None  # whose vectors count where a memory has none of the model
     query_vector: NDArray[np.float32] | None = field(default=None, compare=False)
     similarity_floor: float | None = None
     below_floor: Sequence[int] = ()
@@ -67,7 +67,6 @@ def merge_results(one: LegResults, other: LegResults) -> LegResults:
         keyword_keys=None,
         vector=sorted([*one.vector, *other.vector], key=lambda match: (-match.score, match.key)),
         unfiltered=[*one.unfiltered, *other.unfiltered],
-        predecessor=one.predecessor or other.predecessor,
         below_floor=[*one.below_floor, *other.below_floor],
         degraded=one.degraded or other.degraded,
     )
@@ -116,14 +115,14 @@ class Legs:
                 raise EmbedderUnavailable("no embedding model is configured")
             # Beside the vector leg, stop words are not needed to fill a page.
             if mode == "hybrid":
-                keyword_leg = self._start(partial(match_keywords, replace(query, spare=())))
+                keyword_leg = self._start(partial(match_keywords, replace(query, stopwords=())))
             with _leg_named_in_errors("semantic"):
                 results = self._match_vectors(query.text, scope, profile, model)
         except EmbedderError as exc:
             if mode == "semantic" and profile.on_no_vector != "keyword":
                 raise EmbedderUnavailable(f"semantic search is not possible: {exc}. Use hybrid or keyword") from exc
             reason = f"keyword search only: {exc}"
-            if keyword_leg and (not query.spare or len(keyword_leg.result().matches) >= profile.limit):
+            if keyword_leg and (not query.stopwords or len(keyword_leg.result().matches) >= profile.limit):
                 return _keyword_results(keyword_leg.result(), reason)
             return _keyword_results(match_keywords(), reason)
         return _add_keyword_results(results, keyword_leg.result()) if keyword_leg else results
@@ -136,7 +135,7 @@ class Legs:
         scope = self._store.resolve_scope(filter)
 
         def is_found(term: Term) -> bool:
-            phrase = replace(query, terms=(term,), spare=())
+            phrase = replace(query, terms=(term,), stopwords=())
             return bool(self._store.match_keywords(phrase, scope, limit=1, page=1, weights=ALL_COLUMNS).matches)
 
         with _leg_named_in_errors("keyword"):
@@ -145,23 +144,21 @@ class Legs:
     def _match_vectors(self, text: str, scope: Scope, profile: Profile, active: ActiveModel) -> LegResults:
         model = active.identify()
         query_vector = active.embed_query(text)
-        nearest, predecessor = find_nearest(self._store, model, query_vector, scope, candidate_count(profile))
+        nearest = self._store.vectors.find_nearest(model, query_vector, scope, candidate_count(profile))
         floor = profile.min_similarity
         if floor is None and profile.noise_floor:
             floor = NOISE_FLOOR.get(model.name)
         least = -math.inf if floor is None else floor - _ESTIMATE_ERROR
         degraded = None
         if nearest.unembedded > 0:
-            found_by = f"their vectors of {predecessor.name}" if predecessor else "keyword only"
             degraded = (
                 f"{nearest.unembedded} of {nearest.total} memories have no vector of {model.name} yet and are found by "
-                f"{found_by}; `memorist reembed` makes them"
+                "keyword only; `memorist reembed` makes them"
             )
         return LegResults(
             vector=[match for match in nearest.matches if match.score >= least],
             unfiltered=[match.key for match in nearest.unfiltered if match.score >= least],
             model=model,
-            predecessor=predecessor,
             query_vector=query_vector,
             similarity_floor=floor,
             below_floor=[match.key for match in nearest.matches if match.score < least],
@@ -174,7 +171,11 @@ class Legs:
                 raise StoreError("this memory has been closed; open it again")
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(_KEYWORD_THREADS, "memorist-keyword")
-            return self._threads.submit(contextvars.copy_context().run, work)  # with the time limit of this call
+            try:
+                return self._threads.submit(contextvars.copy_context().run, work)  # with the time limit of this call
+            except BaseException:  # Ctrl-C within it may leave a lock of the pool held for good
+                self._threads = None
+                raise
 
 
 def loosen_phrases(query: Query, missing: Collection[Term]) -> tuple[Query, str | None]:
@@ -186,55 +187,6 @@ def loosen_phrases(query: Query, missing: Collection[Term]) -> tuple[Query, str 
     )
     phrases = ", ".join(f'"{term.text}"' for term in query.terms if term in missing)
     return replace(query, terms=tuple(dict.fromkeys(terms))), f"no memory has {phrases}: searched for its words"
-
-
-def find_nearest(
-    store: Store, model: Model, vector: NDArray[np.float32], scope: Scope, count: int
-) -> tuple[VectorMatches, Model | None]:
-    """Return the memories nearest to a vector, and the model's predecessor if its vectors were searched as well."""
-    nearest = store.vectors.find_nearest(model, vector, scope, count)
-    predecessor = find_predecessor(model)
-    # Vectors of the past are never made again: those of an earlier model are all there is.
-    if predecessor is None or (nearest.unembedded <= 0 and scope.filter.as_of is None):
-        return nearest, None
-    older = store.vectors.find_nearest(predecessor, vector, scope, count)
-    if older.unembedded == older.total:
-        return nearest, None
-    return _merge_nearest(nearest, older), predecessor
-
-
-def find_predecessor(model: Model) -> Model | None:
-    """Return the model whose vectors of texts can be compared with those of this one, if there is one."""
-    return Model(PREDECESSORS[model.name], model.dimensions) if model.name in PREDECESSORS else None
-
-
-def _merge_nearest(newer: VectorMatches, older: VectorMatches) -> VectorMatches:
-    """Join the matches by the vectors of two models; of a memory with both, that of the newer one counts."""
-    return replace(
-        newer,
-        matches=list({match.key: match for match in [*older.matches, *newer.matches]}.values()),
-        unfiltered=list({match.key: match for match in [*older.unfiltered, *newer.unfiltered]}.values()),
-    )
-
-
-def load_compared_rows(
-    store: Store,
-    keys: Sequence[int],
-    models: tuple[Model | None, Model | None],
-    vector: NDArray[np.float32] | None,
-    filter: Filter,
-    *,
-    facts: bool = False,
-) -> list[Row]:
-    """Return rows with their similarity to a vector, by a model or, where a memory has no vector of it, the next."""
-    model, predecessor = models
-    rows = store.load_rows(keys, model, vector, filter, facts=facts)
-    if predecessor is None or not (waiting := [row.key for row in rows if row.similarity is None]):
-        return rows
-    return [
-        *(row for row in rows if row.similarity is not None),
-        *store.load_rows(waiting, predecessor, vector, filter, facts=facts),
-    ]
 
 
 def join_notes(*notes: str | None) -> str | None:
@@ -294,13 +246,12 @@ def gather_candidates(
     """Load the rows of all matches in one read, and put the scores of both legs beside them."""
     by_keyword = {match.key: match for match in results.keyword}
     keys = list(dict.fromkeys([*by_keyword, *(match.key for match in results.vector)]))
-    models, vector = (results.model, results.predecessor), results.query_vector
     uses_confidence = profile.confidence_mode != "off" or profile.min_confidence is not None
     rows = [
         row
         for store in stores
         if keys
-        for row in load_compared_rows(store, keys, models, vector, filter, facts=uses_confidence)
+        for row in store.load_rows(keys, results.model, results.query_vector, filter, facts=uses_confidence)
     ]
     keyword_ranks, vector_ranks = _keyword_ranks(results, rows), _vector_ranks(results, rows)
     candidates = []

@@ -2,45 +2,24 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import Any, get_type_hints
 
 from memorist import validation
+from memorist.arguments import ProfileOptions
+from memorist.contract import argument_schema
 from memorist.errors import InvalidInput
 from memorist.profiles import ALL_COLUMNS, FACT_DECAY, PROFILES, SECTOR_DECAY, MatchLabels, Profile, Recency, Weights
-from memorist.records import FUSIONS, GRAMMARS, MODES, RECORD_MODES, SECTORS
+from memorist.records import MODES, RECORD_MODES, SECTORS
+from memorist.schemas import Schema
 
 _MODE_ALIASES: Mapping[str, str] = {
     "fts": "keyword", "bm25": "keyword", "text": "keyword", "vec": "semantic", "vector": "semantic", "both": "hybrid",
 }  # fmt: skip
 
 _USE_VECTOR = ("use_vector", "useVector")
+_RERANK = ("off", "auto")
 
-_CHOICES: Mapping[str, tuple[str, ...]] = {
-    "grammar": GRAMMARS,
-    "fusion": FUSIONS,
-    "missing": ("zero", "penalty"),
-    "bm25_norm": ("max", "minmax", "abs10", "tanh10", "rank"),
-    "intent": ("always", "auto", "never"),
-    "snippet": ("passage", "cut", "full"),
-    "on_no_vector": ("keyword", "error"),
-    "unknown_mode": MODES,
-    "confidence_mode": ("off", "blend", "multiply"),
-    "record": RECORD_MODES,
-    "rerank": ("off", "auto"),
-}
-_SHARES = (
-    "alpha min_score min_salience min_confidence min_relevance superseded_factor assistant_factor confidence_weight"
-    " reinforcement rerank_weight session_smoothing time_boost".split()
-)
-_RANGES: Mapping[str, tuple[float, float]] = {
-    **dict.fromkeys(_SHARES, (0, 1)),
-    "expansion": (0, 10),
-    "min_similarity": (-1, 1),
-}
-_COUNTS: Mapping[str, tuple[int, int]] = {
-    "k": (1, 100_000), "overfetch": (1, 100), "min_candidates": (0, 10_000), "snippet_words": (1, 1000),
-    "rerank_ms": (1, 600_000),
-}  # fmt: skip
 _RECORDS: Mapping[str, type] = {"weights": Weights, "recency": Recency, "match_labels": MatchLabels}
 _PARTS: Mapping[tuple[type, str], tuple[str, ...]] = {
     (Recency, "form"): ("none", "add", "multiply", "tiers"),
@@ -99,21 +78,40 @@ def with_leg_weights(settled: Profile, mode: str, *, degraded: bool) -> Profile:
 
 
 def _check_option(option: str, value: Any, base: Profile) -> Any:
-    if option == "rerank" and not isinstance(value, str):
-        return validation.whole_number(value, option, 1, validation.MAX_LIMIT)
-    if option in _CHOICES:
-        return validation.choice(value, _CHOICES[option], option)
-    if option in _RANGES:
-        return validation.number(value, option, *_RANGES[option])
-    if option in _COUNTS:
-        return validation.whole_number(value, option, *_COUNTS[option])
+    if option == "rerank":
+        return validation.choice(value, _RERANK, option) if isinstance(value, str) else _check_depth(value)
+    if option == "record":
+        return validation.choice(value, RECORD_MODES, option)
     if option == "limit":
         return validation.limit(value)
+    if option == "min_salience":
+        return validation.number(value, option, 0, 1)
     if option in _RECORDS:
         return _check_record(option, value, getattr(base, option))
     if option in _NUMBERS_BY_NAME:
         return _check_number_table(option, value, getattr(base, option))
-    return validation.flag(value, option)
+    return _check_declared(option, value)
+
+
+def _check_declared(option: str, value: Any) -> Any:
+    """Return a value of the type and within the limits that are declared for an option."""
+    schema = _declared_schemas()[option]
+    if "enum" in schema:
+        return validation.choice(value, schema["enum"], option)
+    if schema["type"] == "boolean":
+        return validation.flag(value, option)
+    check = validation.whole_number if schema["type"] == "integer" else validation.number
+    return check(value, option, schema["minimum"], schema["maximum"])
+
+
+@cache
+def _declared_schemas() -> Mapping[str, Schema]:
+    hints = get_type_hints(ProfileOptions, include_extras=True)
+    return {name: argument_schema(hint) or {} for name, hint in hints.items()}
+
+
+def _check_depth(value: object) -> int:
+    return validation.whole_number(value, "rerank", 1, validation.MAX_LIMIT)
 
 
 def _check_number_table(option: str, value: Any, old: Mapping[str, float]) -> dict[str, float]:

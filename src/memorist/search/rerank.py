@@ -35,7 +35,9 @@ def _rescore(entry: Ranked, step: str, score: float) -> Ranked:
 _FEEDBACK_HITS = 3  # added to the query, each weighted by its score
 
 
-def expand_by_feedback(ranked: Sequence[Ranked], query_vector: NDArray[np.float32], weight: float) -> list[Candidate]:
+def pseudo_relevance_feedback(
+    ranked: Sequence[Ranked], query_vector: NDArray[np.float32], weight: float
+) -> list[Candidate]:
     """
     Return the candidates with the similarity each gains once the best hits are added to the query.
 

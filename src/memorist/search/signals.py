@@ -95,7 +95,7 @@ class Evidence:
         others = list(best.values())[_BEST : _BEST + _OTHERS]
         # Of a small store little else is found, and what is usual counts.
         background = (sum(others) + _PRIOR_WEIGHT * _USUAL_SIMILARITY) / (len(others) + _PRIOR_WEIGHT)
-        lookup = not query.spare or any(term.exact for term in query.terms)
+        lookup = not query.stopwords or any(term.exact for term in query.terms)
         return cls(len(query.terms), lookup, background)
 
     def of_words(self, coverage: float) -> float:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memorist.records import Filter, Query
+from memorist.arguments import Filter
+from memorist.records import Query
 from memorist.store.backend import KeywordIndex
 from memorist.store.database import Connection
 from memorist.store.filters import (
@@ -101,13 +102,13 @@ def count_filtered_out(
         values["as_of"] = to_micros(filter.as_of)
     elif not named:
         return {}
-    unfiltered = Scope(replace(filter.wall, as_of=filter.as_of))
+    unfiltered = Scope(replace(filter.restriction, as_of=filter.as_of))
     matching, more, _ = index.select_matching(connection, query, unfiltered, keys, filtered=False)
     failed = " ".join(f"when ({clause}) is not true then '{name}'" for name, clause in named.items())
     found = f"""(
         select f.rid, f.by_words
         from ({matching}) f @then memories n on n.rid = f.rid
-        where n.namespace = :namespace {"and n.project = :project" if filter.walled else ""}
+        where n.namespace = :namespace {"and n.project = :project" if filter.restricted else ""}
         limit {_MAX_FILTERED_OUT}) found
     """
     sql = f"""

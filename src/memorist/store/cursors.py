@@ -4,9 +4,10 @@ import json
 import re
 from typing import Any
 
+from memorist.arguments import Filter
 from memorist.errors import InvalidInput
 from memorist.metadata_filter import UNSTORABLE
-from memorist.records import Filter, Memory
+from memorist.records import Memory
 from memorist.store.database import Connection
 from memorist.store.filters import to_micros
 
@@ -29,7 +30,7 @@ def find_cursor(connection: Connection, namespace: str, cursor: object, filter: 
     if not _TIME.fullmatch(time) or not id:
         raise InvalidInput(f"{cursor!r:.80} is not a cursor; use the one that the previous page gave")
     values: dict[str, Any] = {"cursor_time": int(time), "cursor_id": UNSTORABLE.sub("\ufffd", id)}
-    wall = "and project in @texts(:wall)" if filter.walled else ""  # an id of another project is as good as none
+    wall = "and project in @texts(:wall)" if filter.restricted else ""  # an id of another project is as good as none
     rid = connection.fetch_value(
         f"""
         select rid from memories

@@ -1,4 +1,4 @@
-"""Checks of what follows from other rows, the same in both databases, and how each is made right again."""
+"""Checks of what follows from other rows, the same in both databases, and the repair of each."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from memorist import validation
 from memorist.documents import ChunkDraft, ChunkLocation, Document, FileDraft, IndexedFile, StoredChunk
 from memorist.errors import AlreadyExists, Hint, InvalidInput, NotFound
-from memorist.records import FILE, Memory, MemoryDraft, Model, new_id
+from memorist.ids import new_id
+from memorist.records import FILE, Memory, MemoryDraft, Model
 from memorist.store.database import Connection, Database
 from memorist.store.filters import from_micros, is_unexpired, to_micros
 from memorist.store.records import AddResult, EmbeddingJob

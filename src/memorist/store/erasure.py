@@ -1,11 +1,12 @@
 """Erasing: memories deleted with everything that was derived from their texts and would tell what they said."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from memorist.records import RECORDED_CHARACTERS, SUPERSEDES
-from memorist.store.database import Connection
+from memorist.store.database import Connection, Row
 from memorist.store.rows import SNAPSHOT
+from memorist.store.tombstones import record_erased_names, record_erased_turns
 from memorist.text.snippet import ELLIPSIS
 
 _FIELDS = ("content", "title", "summary")
@@ -23,12 +24,27 @@ _TEXTS = " union all ".join(
 
 
 def erase_memories(connection: Connection, keys: Sequence[int]) -> None:
-    """Delete memories with everything that belongs to them."""
+    """Delete memories with everything that belongs to them. Of turns, it is remembered that they were there."""
+    _record_turns(connection, keys)
     _erase_questions(connection, keys)
     _erase_session_names(connection, keys)
     for key in keys:
         _bypass(connection, key)
     connection.execute("delete from memories where rid in @keys(:keys)", {"keys": json.dumps(keys)})
+
+
+def _record_turns(connection: Connection, keys: Sequence[int]) -> None:
+    sql = "select m.namespace, m.id from @keys(:keys) k join memories m on m.rid = k.value"
+    for namespace, ids in _group(connection.fetch(sql, {"keys": json.dumps(keys)})).items():
+        record_erased_turns(connection, namespace, ids)
+
+
+def _group(rows: Iterable[Row]) -> dict[str, list[str]]:
+    """Return ids by their namespaces; mostly, there is one."""
+    grouped: dict[str, list[str]] = {}
+    for namespace, id in rows:
+        grouped.setdefault(namespace, []).append(id)
+    return grouped
 
 
 def _erase_questions(connection: Connection, keys: Sequence[int]) -> None:
@@ -78,13 +94,16 @@ def _erase_session_names(connection: Connection, keys: Sequence[int]) -> None:
         """,
         {"keys": json.dumps(keys)},
     )
-    sessions = {sid for sid, summary, text in named if _is_quoted(summary, text)}
+    sessions = {sid for sid, summary, text in named if is_quoted(summary, text)}
     if sessions:
         values = {"keys": json.dumps(sorted(sessions))}
         connection.execute("update sessions set summary = null where sid in @keys(:keys)", values)
+        sql = "select s.namespace, s.id from @keys(:keys) k join sessions s on s.sid = k.value"
+        for namespace, ids in _group(connection.fetch(sql, values)).items():
+            record_erased_names(connection, namespace, ids)
 
 
-def _is_quoted(summary: str, text: str) -> bool:
+def is_quoted(summary: str, text: str) -> bool:
     """Tell if a summary was taken from a text, or holds it, whatever its spaces and its end became."""
     quote, whole = (" ".join(each.split()).casefold() for each in (summary.rstrip(ELLIPSIS), text))
     if not quote or not whole:

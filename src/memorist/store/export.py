@@ -24,7 +24,7 @@ from memorist.store.database import Connection, Database, Row
 from memorist.store.documents import chunk_namespace
 from memorist.store.filters import from_micros, to_micros
 from memorist.store.rows import decode_json
-from memorist.store.writes import as_json, content_hash, identity_hash
+from memorist.store.writes import as_json, content_hash, identity_hash, is_unhashed
 
 FORMAT = 1  # the version of this format; readers refuse fields they do not know, so a new field is no new version
 NORM_TOLERANCE = 0.01  # float16 leaves a unit vector of some thousand dimensions within this of length 1
@@ -106,6 +106,7 @@ RECORDS: Mapping[str, RecordList] = {
     }, "recalls"),
     "feedback": RecordList({"memory": "id", "query": "text", "good": "flag", "at": "time"}, "feedback"),
     "lens": RecordList({"name": "text", "definition": "lens"}, "lenses"),
+    "erased": RecordList({"salt": "text", "digest": "text", "erased_at": "time"}, "erased"),
     "document": RecordList({
         "id": "id", "path": "text", "root": "text", "project": "any?", "title": "any?", "sector": "sector",
         "tags": "texts", "front_matter": "object", "size": "whole", "modified_at": "whole", "hash": "bytes",
@@ -125,7 +126,7 @@ class ExportRecord:
     fields: Mapping[str, Any]
 
 
-NAMESPACED = ("sessions", "memories", "recalls", "lenses", "documents")  # tables with a column for it
+NAMESPACED = ("sessions", "memories", "recalls", "lenses", "erased", "documents")  # tables with a column for it
 _VECTOR_TABLES = ("vectors", "old_vectors", "part_vectors")
 # The keys of tables whose rows have lists of records; rows of those lists have a column of the same name.
 KEYS = {"memories": "rid", "chunks": "rid", "facts": "fact", "recalls": "recall", "documents": "did"}
@@ -148,6 +149,7 @@ _SOURCES = {
     "feedback": """
         feedback t @then memories m on m.rid = t.rid where m.namespace = :namespace order by t.feedback""",
     "lenses": "lenses t where t.namespace = :namespace order by t.name",
+    "erased": "erased t where @plain(t.namespace) = :namespace order by t.erasure",
     "documents": "documents t where @plain(t.namespace) = :namespace order by t.did",
 }
 # The rows of lists, by table: the column with the key of the row they belong to, and their order.
@@ -295,7 +297,7 @@ class _RecordReader:
     def _check_text(self, name: str, record: Mapping[str, Any], hash: bytes) -> None:
         if self._report_damage:
             id, text = record["id"], record["content"]
-            if hash not in (content_hash(text), identity_hash(id, text)):
+            if not is_unhashed(hash) and hash not in (content_hash(text), identity_hash(id, text)):
                 self._report_damage(name, "its text is not the one that was stored")
 
 
@@ -343,7 +345,7 @@ def name_record(type: str, fields: Mapping[str, Any]) -> str:
         return f"relation {fields['source']} {fields['kind']} {fields['target']}"
     if type == "feedback":
         return f"feedback on {fields['memory']}"
-    return f"{type} {fields.get('id') or fields.get('name')}"
+    return f"{type} {fields.get('id') or fields.get('name') or fields.get('digest')}"
 
 
 def _find_damage(kind: str, stored: Any) -> str | None:

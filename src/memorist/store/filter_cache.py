@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from memorist.arguments import Filter
 from memorist.forks import renew_after_fork
-from memorist.records import Filter
 
 _MOST_KEYS, _FILTER_KEYS = 500_000, 1_000  # of all filters together: 4 MB; a filter counts for so many
 Answer = TypeVar("Answer")

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from memorist.arguments import NO_FILTER, Filter
 from memorist.forks import renew_after_fork
-from memorist.records import GLOBAL, NO_FILTER, SUPERSEDES, Filter
+from memorist.records import GLOBAL, SUPERSEDES
 from memorist.store.database import Connection
 from memorist.store.filter_cache import FilterCache
 from memorist.store.key_set import KeySet, decode_keys

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from memorist.arguments import Filter
 from memorist.errors import NotFound
-from memorist.records import Fact, Filter, Memory
+from memorist.records import Fact, Memory
 from memorist.store.filters import filter_conditions, is_unexpired, to_micros
 from memorist.store.rows import StorePart, memory_columns, read_keyed, to_fact
 

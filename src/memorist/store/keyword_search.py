@@ -3,8 +3,8 @@ A keyword query as both backends look it up: the atoms of its terms, and the row
 
 Finding the rows with a word is cheap; scoring and joining them is what costs. A natural question has words that are in
 a tenth of all rows. So only rows with a rare word of the query, or a pair of its commoner ones, are scored, with all
-words of the query: the *guard*. Its size is a number of rows, not a share, so that small stores are ranked completely.
-If it leaves too few rows, the rest is ranked, too. If a filter lets only few memories through, those are the guard.
+words of the query: the *pruning*. Its size is a number of rows, not a share, so that small stores are ranked whole. If
+it leaves too few rows, the rest is ranked, too. If a filter lets only few memories through, those are the pruning.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,17 @@ from typing import Any, Self
 
 import apsw
 
-from memorist.records import Filter, Match, Query, Term
+from memorist.arguments import Filter
+from memorist.records import Match, Query, Term
 from memorist.store.database import Connection
 from memorist.store.filters import MAX_SCOPE_KEYS, filter_conditions
 from memorist.store.records import Scope
 from memorist.store.rows import MEMORIES_CHANGED_SINCE
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
-    Atom,
     PastQuery,
     PastTerm,
+    QueryToken,
     QueryWords,
     bm25_idf,
     index_columns,
@@ -36,18 +37,18 @@ from memorist.text.query import MAX_PHRASE_WORDS
 STEMS, WORDS = "memories_stems", "memories_words"  # the two indexes: a stem is no beginning of a word
 
 # Chosen on LoCoMo's questions over 100,000 memories: a quarter of the time of ranking all, 99.6 % of the same ten best.
-GUARD_ROWS = 1500
-FILTERED_GUARD_ROWS = 3000  # a filter takes some away again
-_SINGLE_WORD_SHARE = 0.6  # of the guard, for rows with one rare word
+PRUNING_ROWS = 1500
+FILTERED_PRUNING_ROWS = 3000  # a filter takes some away again
+_SINGLE_WORD_SHARE = 0.6  # of the pruning, for rows with one rare word
 _PAIRED_WORDS = 4
 _PAIR_FACTOR = 1.5  # words of one query are in the same row this much more often than by chance
-MIN_GUARDED = 20  # with fewer rows from behind the guard, the rest is ranked, too
+MIN_GUARDED = 20  # with fewer rows from behind the pruning, the rest is ranked, too
 _MAX_ATOMS = 128  # of one index in one search; the databases' limits are higher
 _MAX_ALL_WORDS = 8  # no text has all of more words, and looking for one costs time
 _MAX_FILTERED_SUBSTRING_ROWS, _MAX_SUBSTRING_ROWS = 2000, 20_000  # looking inside words means reading all rows
-MAX_FACET_ROWS = 30_000  # rows with any of the words; of more, only those behind the guard are counted
+MAX_FACET_ROWS = 30_000  # rows with any of the words; of more, only those behind the pruning are counted
 
-Guard = list[tuple[Atom, ...]]
+Pruning = list[tuple[QueryToken, ...]]
 
 _SUPERSEDED_ROWS = """
     select rid from memories @hint(memories_superseded)
@@ -60,9 +61,9 @@ class Expression:
     """The atoms to look for in one index, and the expression for all of them together."""
 
     index: str
-    atoms: tuple[Atom, ...]
+    atoms: tuple[QueryToken, ...]
     all_of: str
-    required: tuple[Atom, ...] = ()  # those in `all_of`
+    required: tuple[QueryToken, ...] = ()  # those in `all_of`
 
     @property
     def any_of(self) -> str:
@@ -79,19 +80,20 @@ class KeywordSearch:
     needs_all: bool = False  # only rows with all words
     all_first: bool = False  # rows with all words first
     literals: tuple[str, ...] = ()
-    spare: list[Expression] = field(default_factory=list)
+    stopwords: list[Expression] = field(default_factory=list)
     substring: str | None = None  # to look for inside words, if nothing else is found
-    guard: Guard | None = None  # a row must have the atoms of one set to be scored
-    is_narrow: bool = False  # the filter lets so few memories through that they are the guard
+    pruning: Pruning | None = None  # a row must have the atoms of one set to be scored
+    is_narrow: bool = False  # the filter lets so few memories through that they are the pruning
     is_unrestricted: bool = False  # no filter and no other namespace: every row of the index may be found
     shares_index: bool = False  # there are other namespaces in the index
     has_strangers: bool = False  # some of them are not that of this namespace's own files
     hidden_rows: str | None = None  # a query for rows that must not be found
-    walled: bool = False  # only the project `:project` counts
+    restricted: bool = False  # only the project `:project` counts
     mean_length: float | None = None  # of that project's or namespace's memories, in tokens
     rows: int = 0
-    counts: dict[Atom, int] = field(default_factory=dict)  # the number of rows with each atom
-    word_weights: dict[Atom, float] = field(default_factory=dict)  # by inverse document frequency
+    counts: dict[QueryToken, int] = field(default_factory=dict)  # the number of rows with each atom
+    word_weights: dict[QueryToken, float] = field(default_factory=dict)  # by inverse document frequency
+    stemmed: bool = True
 
     @classmethod
     def from_query(cls, query: Query, scope: Scope, namespace: str, listed: str | None = None) -> Self:
@@ -111,26 +113,27 @@ class KeywordSearch:
             needs_all=not query.any_of,
             all_first=query.every and query.any_of,
             literals=tuple(term.text.lower() for term in query.terms if term.literal),
-            spare=list_expressions(query.spare, stemmed=query.stemmed),
+            stopwords=list_expressions(query.stopwords, stemmed=query.stemmed),
             substring=find_substring(query),
             is_narrow=(
                 scope.keys is not None and len(scope.keys) <= MAX_SCOPE_KEYS and query.any_of and len(expressions) == 1
             ),
             hidden_rows=_SUPERSEDED_ROWS if hides else None,
-            walled=scope.filter.walled,
+            restricted=scope.filter.restricted,
+            stemmed=query.stemmed,
         )
 
-    def weigh(self, rows: int, counts: dict[Atom, int]) -> None:
+    def weigh(self, rows: int, counts: dict[QueryToken, int]) -> None:
         """Weight the atoms by their frequency, and choose the rows that are worth scoring."""
         self.rows, self.counts = rows, counts
         if rows > (_MAX_FILTERED_SUBSTRING_ROWS if self.where else _MAX_SUBSTRING_ROWS):
             self.substring = None
         self.word_weights = {atom: inverse_document_frequency(count, rows) for atom, count in counts.items()}
         self.all_first = self.all_first and 1 < len(counts) <= _MAX_ALL_WORDS
-        needs_guard = not self.needs_all and len(self.expressions) == 1 and rows > GUARD_ROWS
-        if needs_guard and not self.is_narrow:
-            is_filtered = self.where and not self.walled  # what a wall takes away is not counted in the first place
-            self.guard = choose_guard(counts, rows, FILTERED_GUARD_ROWS if is_filtered else GUARD_ROWS)
+        needs_pruning = not self.needs_all and len(self.expressions) == 1 and rows > PRUNING_ROWS
+        if needs_pruning and not self.is_narrow:
+            is_filtered = self.where and not self.restricted  # what a wall takes away is not counted in the first place
+            self.pruning = choose_pruning(counts, rows, FILTERED_PRUNING_ROWS if is_filtered else PRUNING_ROWS)
 
     def visible(self, key: str) -> str:
         """Return the condition that the row with this key may be found, as ` and ...`."""
@@ -146,8 +149,9 @@ class KeywordSearch:
             self.query_words(),
             self.needs_all,
             raw,
-            self._past_terms(self.spare),
+            self._past_terms(self.stopwords),
             self.substring,
+            raw is not None and is_raw_stemmed(raw, stemmed=self.stemmed),
         )
 
     def _past_terms(self, expressions: Sequence[Expression]) -> list[PastTerm]:
@@ -165,9 +169,14 @@ def find_substring(query: Query) -> str | None:
     return text if len(text) > 2 else None
 
 
-def _match_raw_texts(texts: Mapping[int, Mapping[str, str]], expression: str) -> set[int]:
+def is_raw_stemmed(expression: str, *, stemmed: bool) -> bool:
+    """Tell if an expression in the index's own syntax is for the stemmed index: a stem is no beginning of a word."""
+    return stemmed and "*" not in expression
+
+
+def _match_raw_texts(texts: Mapping[int, Mapping[str, str]], expression: str, *, stemmed: bool) -> set[int]:
     """Return the texts that match an expression in the index's own syntax, by an index made of them."""
-    stem = "" if "*" in expression else "porter "
+    stem = "porter " if stemmed else ""
     tokenize = f"tokenize = '{stem}unicode61 remove_diacritics 2'"
     with closing(apsw.Connection(":memory:")) as index, suppress(apsw.SQLError):
         index.execute(f"create virtual table then_text using fts5({', '.join(INDEX_COLUMNS)}, {tokenize})")
@@ -184,8 +193,8 @@ def list_expressions(terms: Sequence[Term], *, stemmed: bool) -> list[Expression
     """Return the terms by index: prefixes in the unstemmed one, all others in the stemmed one if it is wanted."""
     found = []
     for index in (STEMS, WORDS):
-        atoms: dict[Atom, None] = {}
-        required: list[Atom] = []
+        atoms: dict[QueryToken, None] = {}
+        required: list[QueryToken] = []
         for term in terms:
             if index == (STEMS if stemmed and not term.prefix else WORDS):
                 together, alternatives = _split_term(term)
@@ -197,25 +206,25 @@ def list_expressions(terms: Sequence[Term], *, stemmed: bool) -> list[Expression
     return found
 
 
-def _split_term(term: Term) -> tuple[list[Atom], list[Atom]]:
+def _split_term(term: Term) -> tuple[list[QueryToken], list[QueryToken]]:
     """Return a term as atoms that together ask for all of it, and as atoms any of which matches some of it."""
     together, alternatives = [], []
     for run, unspaced in tokenizer.split_unspaced(term.text):
         if not unspaced:
             if any(character.isalnum() for character in run):
-                alternatives.append(Atom(run, term.prefix))
+                alternatives.append(QueryToken(run, term.prefix))
                 together.append(alternatives[-1])
         elif len(run) == 1:
-            alternatives.append(Atom(run, prefix=True))  # every character begins a pair
+            alternatives.append(QueryToken(run, prefix=True))  # every character begins a pair
             together.append(alternatives[-1])
         else:
             pairs = [run[at : at + 2] for at in range(len(run) - 1)]
-            together.append(Atom(" ".join(pairs[:MAX_PHRASE_WORDS])))
-            alternatives += [together[-1]] if term.exact else [Atom(pair) for pair in pairs]
+            together.append(QueryToken(" ".join(pairs[:MAX_PHRASE_WORDS])))
+            alternatives += [together[-1]] if term.exact else [QueryToken(pair) for pair in pairs]
     return together, alternatives
 
 
-def choose_guard(counts: Mapping[Atom, int], rows: int, budget: int) -> Guard | None:
+def choose_pruning(counts: Mapping[QueryToken, int], rows: int, budget: int) -> Pruning | None:
     """Return the atoms of the rows worth scoring: rare ones alone, commoner ones in pairs; None for all rows."""
     if sum(counts.values()) <= 1.5 * budget:
         return None
@@ -224,7 +233,7 @@ def choose_guard(counts: Mapping[Atom, int], rows: int, budget: int) -> Guard | 
     while singles < len(rare_first) and total + rare_first[singles][0] <= _SINGLE_WORD_SHARE * budget:
         total += rare_first[singles][0]
         singles += 1
-    guard: Guard = [(atom,) for _, atom in rare_first[:singles]]
+    pruning: Pruning = [(atom,) for _, atom in rare_first[:singles]]
     rest = rare_first[singles : singles + _PAIRED_WORDS]
     pairs = sorted(
         (
@@ -235,11 +244,11 @@ def choose_guard(counts: Mapping[Atom, int], rows: int, budget: int) -> Guard | 
         key=lambda pair: (pair[0], pair[1].expression, pair[2].expression),
     )
     for expected, one, other in pairs:
-        if guard and total + expected > budget:
+        if pruning and total + expected > budget:
             break
-        guard.append((one, other))
+        pruning.append((one, other))
         total += expected
-    return guard or [(rare_first[0][1],)]
+    return pruning or [(rare_first[0][1],)]
 
 
 def match_past(
@@ -258,6 +267,6 @@ def match_past(
     rows = connection.fetch(sql, values | {"namespace": namespace, "newline": "\n"})
     texts = {rid: index_columns(*columns) for rid, *columns in rows}
     if query.raw is not None:
-        matching = _match_raw_texts(texts, query.raw)
+        matching = _match_raw_texts(texts, query.raw, stemmed=query.raw_stemmed)
         texts = {rid: text for rid, text in texts.items() if rid in matching}
     return match_texts(texts, query, weights)

@@ -122,7 +122,7 @@ class ExportLoader:
                 elif record.type == "session":
                     sessions += new
             self._insert_waiting(connection)
-            self._backend.tend(connection, self._inserted)
+            self._backend.optimize(connection, self._inserted)
             self._pack_blocks(connection)
         return LoadReport(added, known, sessions, tuple(skipped))
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from memorist.arguments import Filter
 from memorist.metadata_filter import Combination, Condition, FieldTest
-from memorist.records import Filter
 from memorist.store.database import Connection
 from memorist.store.key_set import KeySet, decode_keys
 from memorist.store.metadata_conditions import FieldTests, metadata_condition

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from memorist.records import Filter
+from memorist.arguments import Filter
 from memorist.store.backend import KeywordIndex
 from memorist.store.database import Connection
 from memorist.store.filters import filter_conditions

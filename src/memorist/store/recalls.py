@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 from memorist.records import Feedback, Recall, RecalledMemory, Reinforcement
@@ -94,8 +95,9 @@ class RecallStore(StorePart):
                 f"""
                 select r.id, r.query, r.at, r.mode, r.profile, r.lens, s.id, r.surface, r.tokens, (
                     select @list(@array(m.id, h.place, h.score, h.relevance, h.facts, {_SHOWN_PROMPT}))
-                    from (select * from recalled where recall = r.recall order by place) h
-                    join memories m on m.rid = h.rid)
+                    from recalled h
+                    join memories m on m.rid = h.rid
+                    where h.recall = r.recall)
                 from recalls r
                 left join sessions s on s.sid = r.sid
                 where r.namespace = :namespace {where}
@@ -219,6 +221,7 @@ def _to_recall(row: Sequence[Any]) -> Recall:
     id, query, at, mode, profile, lens, session, surface, tokens, memories = row
     found = tuple(
         RecalledMemory(id, place, score, relevance, tuple(json.loads(facts)), prompt)
-        for id, place, score, relevance, facts, prompt in json.loads(memories)
+        # Sorted here: PostgreSQL joins in any order.
+        for id, place, score, relevance, facts, prompt in sorted(json.loads(memories), key=itemgetter(1))
     )
     return Recall(id, query, from_micros(at), mode, profile, lens, session, found, surface, tokens)

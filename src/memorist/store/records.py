@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorist import validation
-from memorist.records import Filter, Match, Memory, Model
+from memorist.arguments import Filter
+from memorist.records import Match, Memory, Model
 
 Check = Callable[[Memory], object]  # raises if a memory is not what a writer expects, while nobody else can write
 
@@ -88,12 +89,17 @@ class AddedBatch:
 
 @dataclass(frozen=True, slots=True)
 class ConversationResult:
-    """The ids and embedding jobs of new turns, the number of turns known already, and the number of new sessions."""
+    """
+    The ids and embedding jobs of new turns, the numbers of turns that were left out and of new sessions.
+
+    The turns that are `known` are stored already, or were forgotten or erased; `erased` counts the latter alone.
+    """
 
     ids: tuple[str, ...]
     pending: tuple[EmbeddingJob, ...]
     known: int
     sessions: int
+    erased: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from memorist.errors import Hint, InvalidInput, NotFound
-from memorist.records import SUPERSEDES, Decay, Fact, FactDraft, Memory, Related, Relation, new_id, shorten_id
+from memorist.ids import new_id, shorten_id
+from memorist.records import SUPERSEDES, Decay, Fact, FactDraft, Memory, Related, Relation
 from memorist.store.database import Connection
 from memorist.store.filters import from_micros, is_unexpired, to_micros
 from memorist.store.rows import (
@@ -105,18 +106,17 @@ class LinkStore(StorePart):
         """Count the links of memories with live ones of a project, as `related_count` does with all."""
         past = as_of is not None
         link = f"""
-            select a.id, r.{{other}} as other
+            select a.id, r.{{other}} as other, r.kind
             from memories a @then relations r on r.{{own}} = a.rid
-            where a.namespace = :namespace and a.id in @texts(:ids)
-              and r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}
+            where a.namespace = :namespace and a.id in @texts(:ids) and {relation_holds("r", past)}
         """
         sql = f"""
             select l.id, count(*)
             from ({link.format(own="source", other="target")} union all
                 {link.format(own="target", other="source")}) l
             @then {memories_table(past=past)} on m.rid = l.other
-            where m.project = :project and m.deleted_at is null and m.valid_until is null
-              and {is_unexpired("m", past=past)}
+            where m.project = :project and m.deleted_at is null
+              and (l.kind = '{SUPERSEDES}' or m.valid_until is null) and {is_unexpired("m", past=past)}
             group by l.id
         """
         values = {"namespace": self.namespace, "ids": json.dumps(ids), "project": project}
@@ -398,13 +398,15 @@ def add_facts(
         known = connection.fetch_value("select fact from facts where rid = ? and text = ?", (rid, draft.text))
         if known is not None:
             changes = {name: field for name in _FACT_FIELDS if (field := getattr(draft, name)) is not None}
+            if draft.reinforced_at is not None:
+                changes["reinforced_at"] = to_micros(draft.reinforced_at)
             if changes:
                 _change_fact(connection, known, changes, now)
             continue
         values = {name: getattr(draft, name) for name in draft.__slots__} | {
             "rid": rid,
             "now": now,
-            "reinforced_at": now,
+            "reinforced_at": now if draft.reinforced_at is None else to_micros(draft.reinforced_at),
         }
         connection.execute(_INSERT_FACT, values | {"confidence": 1.0 if draft.confidence is None else draft.confidence})
         added += 1
@@ -440,15 +442,18 @@ def index_facts(connection: Connection, rid: int) -> None:
 
 
 def _change_fact(connection: Connection, key: int, changes: Mapping[str, Any], now: int) -> None:
-    """Save the values a fact had, of which the latest are kept, and change it; a new confidence decays from now on."""
+    """
+    Save the values a fact had, of which the latest are kept, and change it.
+
+    A new confidence decays from now on, unless the changes name another time.
+    """
     saved = f"{', '.join(_FACT_FIELDS)}, reinforced_at"
     connection.execute(
         f"insert into fact_history(fact, replaced_at, {saved}) select fact, :now, {saved} from facts where fact = :key",
         {"now": now, "key": key},
     )
     _drop_older(connection, "fact_history", "fact", [key], MAX_FACT_CHANGES)
-    settings = [f"{name} = :{name}" for name in changes] + ["reinforced_at = :now"] * ("confidence" in changes)
-    connection.execute(
-        f"update facts set {', '.join(settings)} where fact = :key",
-        {**changes, "key": key} | ({"now": now} if "confidence" in changes else {}),
-    )
+    if "confidence" in changes:
+        changes = {"reinforced_at": now, **changes}
+    settings = ", ".join(f"{name} = :{name}" for name in changes)
+    connection.execute(f"update facts set {settings} where fact = :key", {**changes, "key": key})

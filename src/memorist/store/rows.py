@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memorist.arguments import Filter
 from memorist.errors import Ambiguous, Hint, NotFound
 from memorist.nesting import MAX_LEVELS, cut_levels
-from memorist.records import SUPERSEDES, Fact, Filter, Memory, Row, SessionRef, Successor
+from memorist.records import SUPERSEDES, Fact, Memory, Row, SessionRef, Successor
 from memorist.store.database import Connection, Database
 from memorist.store.filters import (
     ACCESS_AS_OF,
@@ -201,7 +202,11 @@ def _follow_links(links: Mapping[int, int], live: Collection[int]) -> dict[int, 
 
 
 def _count_related(past: bool) -> str:
-    """Return the query for the number of its links with live memories, other than by supersession."""
+    """
+    Return the query for the number of its links with live memories.
+
+    A memory that is superseded counts only for those that it supersedes or that supersede it.
+    """
     valid = "o.valid_until is null"
     if past:
         valid = f"""not exists (
@@ -210,13 +215,13 @@ def _count_related(past: bool) -> str:
     return f"""
         select count(*)
         from (
-            select r.target as other from relations r
-            where r.source = m.rid and r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}
+            select r.target as other, r.kind from relations r
+            where r.source = m.rid and {relation_holds("r", past)}
             union all
-            select r.source from relations r
-            where r.target = m.rid and r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}) l
+            select r.source, r.kind from relations r
+            where r.target = m.rid and {relation_holds("r", past)}) l
         join memories o on o.rid = l.other
-        where o.deleted_at is null and {is_unexpired("o", past=past)} and {valid}
+        where o.deleted_at is null and {is_unexpired("o", past=past)} and (l.kind = '{SUPERSEDES}' or {valid})
     """
 
 

@@ -1,16 +1,17 @@
 """Sessions, and the memories made, changed and used in them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from memorist.errors import Hint, InvalidInput, NotFound
-from memorist.records import CHAT, TURN, Session, SessionContext
+from memorist.records import CHAT, TURN, MemoryDraft, Session, SessionContext
 from memorist.store.database import Connection
 from memorist.store.erasure import erase_memories
 from memorist.store.filters import END_OF_TIME, from_micros, is_unexpired, to_micros
 from memorist.store.rows import HAS_ID_PART, MIN_ID_LENGTH, StorePart, ambiguous_id
+from memorist.store.tombstones import record_erased_session
 from memorist.text.snippet import preview
 
 _UUID_PATTERN = "-".join("_" * length for length in (8, 4, 4, 4, 12))  # of generated ids, for `like`
@@ -170,7 +171,8 @@ class SessionStore(StorePart):
             made = connection.fetch(f"select rid from memories where {_MADE_THERE}", {"sid": sid})
             erase_memories(connection, [rid for (rid,) in made])
             connection.execute("update recalls set query = null where sid = ?", (sid,))
-            connection.execute("delete from sessions where sid = ?", (sid,))
+            id = connection.fetch_value("delete from sessions where sid = ? returning id", (sid,))
+            record_erased_session(connection, self.namespace, id)
 
     def _load(self, connection: Connection, sid: int) -> Session:
         return _to_session(connection.fetch_value(f"select {_COLUMNS} from sessions s where s.sid = ?", (sid,)))
@@ -194,6 +196,20 @@ def require_open_session(connection: Connection, namespace: str, id: str) -> int
     if ended_at is not None:
         raise _session_ended(full_id, from_micros(ended_at))
     return sid
+
+
+def inherit_projects(
+    connection: Connection, drafts: Sequence[MemoryDraft], sessions: Mapping[str, int]
+) -> Sequence[MemoryDraft]:
+    """Return memories with the projects of their sessions, given by id, where they name none themselves."""
+    if not sessions:
+        return drafts
+    sql = "select project from sessions where sid = ?"
+    projects = {id: connection.fetch_value(sql, (sid,)) for id, sid in sessions.items()}
+    return [
+        draft._replace(project=projects[draft.session]) if draft.session and draft.project is None else draft
+        for draft in drafts
+    ]
 
 
 def _require_session(

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from memorist.arguments import NO_FILTER, Filter
 from memorist.errors import AlreadyExists, InvalidInput
 from memorist.nesting import MAX_LEVELS
 from memorist.records import (
     FILE,
-    NO_FILTER,
     TURN,
     ConversationBatch,
-    Filter,
     Memory,
     MemoryDraft,
     Model,
@@ -48,9 +47,11 @@ from memorist.store.filters import (
     select_expired,
     to_micros,
 )
+from memorist.store.forgetting import forget_passing
 from memorist.store.inspection import InspectionStore
 from memorist.store.metadata_index import MAX_COUNTED, MetadataIndex
 from memorist.store.near_duplicates import list_sharing
+from memorist.store.project_names import choose_id, find_named
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore
 from memorist.store.records import (
     AddedBatch,
@@ -77,7 +78,6 @@ from memorist.store.rows import (
     KeyedMemory,
     StorePart,
     decode_json,
-    is_whole_id,
     load_memory,
     memories_table,
     memory_columns,
@@ -87,7 +87,7 @@ from memorist.store.rows import (
     read_passing,
     to_row,
 )
-from memorist.store.sessions import SessionStore, link_created, link_memories, require_open_session
+from memorist.store.sessions import SessionStore, inherit_projects, link_created, link_memories, require_open_session
 from memorist.store.statistics import collect_stats
 from memorist.store.vectors import compare_vectors, find_nearest_parts, vector_column
 from memorist.store.writes import (
@@ -95,6 +95,7 @@ from memorist.store.writes import (
     as_json,
     content_hash,
     find_by_id,
+    find_new_turns,
     find_same_text,
     identity_hash,
     insert_memories,
@@ -107,7 +108,6 @@ if TYPE_CHECKING:
     from memorist.store.loader import ExportLoader
 
 _TEXTS_AT_ONCE = 1000
-_FORGOTTEN_AT_ONCE = 1000  # memories, so that other writers need not wait for all of them
 _SWEPT_AT_ONCE = 100  # expired memories that a write erases
 
 
@@ -175,12 +175,19 @@ class Store(StorePart):
         ready: ReadyVectors | None = None,
         wall: Filter = NO_FILTER,
     ) -> AddResult:
-        """Add a memory, with its vectors if they are ready. By its id it replaces only what the `wall` lets pass."""
+        """
+        Add a memory, with its vectors if they are ready.
+
+        Behind a `wall` around one project, the id that a caller chose is a name within that project.
+        """
         with self._pool.writing() as connection:
+            if wall.restricted and draft.if_exists is not None:
+                (project,) = wall.project
+                draft = draft._replace(id=choose_id(connection, self.namespace, project, draft.id))
             (written,) = self._write(connection, [draft], reinforcement, ready, wall)
             result = AddResult(load_memory(connection, written.rid), written.is_new, written.pending)
             self._sweep(connection)
-            self._backend.tend(connection, 1)
+            self._backend.optimize(connection, 1)
             return result
 
     def add_many(
@@ -194,7 +201,7 @@ class Store(StorePart):
         with self._pool.writing() as connection:
             written = self._write(connection, drafts, reinforcement, ready, wall)
             self._sweep(connection)
-            self._backend.tend(connection, len(drafts))
+            self._backend.optimize(connection, len(drafts))
         # Of a memory that is written twice, the later text counts.
         pending = {one.rid: one.pending for one in written if one.pending}
         return AddedBatch([one.id for one in written], list(pending.values()))
@@ -203,7 +210,7 @@ class Store(StorePart):
         """Add the turns that are not stored yet, each to its session. Stored turns stay as they are."""
         with self._pool.writing() as connection:
             result = add_conversations(connection, self.namespace, batches)
-            self._backend.tend(connection, len(result.ids))
+            self._backend.optimize(connection, len(result.ids))
             return result
 
     def _write(
@@ -220,6 +227,7 @@ class Store(StorePart):
             for id in dict.fromkeys(draft.session for draft in drafts)
             if id is not None
         }
+        drafts = inherit_projects(connection, drafts, sessions)
         hashes = [
             content_hash(draft.content) if draft.if_exists is None else identity_hash(draft.id, draft.content)
             for draft in drafts
@@ -291,7 +299,7 @@ class Store(StorePart):
             return self._write_anew(connection, draft, found[0], reinforcement, wall)
         assert found is not None, "its id was taken, and no other connection writes to the namespace meanwhile"
         rid, memory = found
-        if wall.walled and memory.project not in wall.project:
+        if wall.restricted and memory.project not in wall.project:
             raise AlreadyExists(f"the id {draft.id} cannot be used here; choose another one")
         if memory.deleted_at is None and draft.if_exists == "error":
             raise AlreadyExists(f"the id {draft.id} belongs to another memory already; choose another one")
@@ -379,18 +387,9 @@ class Store(StorePart):
             sql = f"select count(*) from {memories_table(past=past)} where {where} and {state}"
             return int(connection.fetch_value(sql, values))
 
-    def forget_some(self, filter: Filter, now: datetime, *, hard: bool) -> int:
-        """Forget, or erase, some memories that pass a filter; return how many. None are left when it returns 0."""
-        with self._pool.writing() as connection:
-            where, values, _ = indexed_conditions(connection, self._fields, replace(filter, hide_expired=True))
-            sql = f"select m.rid from memories m where {where} and m.deleted_at is null limit {_FORGOTTEN_AT_ONCE}"
-            keys = [rid for (rid,) in connection.fetch(sql, values)]
-            if hard:
-                erase_memories(connection, keys)
-            elif keys:
-                sql = "update memories set deleted_at = :now where rid in @keys(:keys)"
-                connection.execute(sql, {"now": to_micros(now), "keys": as_json(keys)})
-        return len(keys)
+    def forget_many(self, filter: Filter, now: datetime, *, hard: bool) -> int:
+        """Forget, or erase, the memories that pass a filter; return how many. Others can write in between."""
+        return forget_passing(self._pool, self._fields, filter, to_micros(now), hard=hard)
 
     def purge(self, before: datetime | None, *, copies: bool = True) -> int:
         """
@@ -444,6 +443,11 @@ class Store(StorePart):
             known = connection.fetch(sql, {"ids": as_json(list(ids)), "namespace": self.namespace})
         return set(ids) - {id for (id,) in known}
 
+    def find_new_turns(self, batches: Sequence[ConversationBatch]) -> set[str]:
+        """Return the ids of the turns that `add_conversations` would add, unless their session was forgotten."""
+        with self._pool.reading() as connection:
+            return find_new_turns(connection, self.namespace, batches)
+
     def require(self, id: str) -> Memory:
         """Return the live memory with this id; a NotFound says if it was forgotten."""
         with self._pool.reading() as connection:
@@ -455,10 +459,12 @@ class Store(StorePart):
             found = self._find_memory(connection, id, project=project)
         return found[1] if found else None
 
-    def has_id(self, id: str, project: str) -> bool:
-        """Return whether a memory of a project, live or forgotten, has exactly this id."""
+    def find_named(self, name: str, project: str) -> Memory | None:
+        """Return the live memory of a project that was added under a name within that project."""
         with self._pool.reading() as connection:
-            return is_whole_id(connection, {"namespace": self.namespace, "id": id, "project": project})
+            id = find_named(connection, self.namespace, project, name)
+            found = self._find_memory(connection, id, project=project) if id else None
+        return found[1] if found else None
 
     def list_page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page:
         where, values = "", dict[str, Any](limit=limit + 1)

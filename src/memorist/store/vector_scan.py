@@ -159,7 +159,7 @@ class VectorScan:
 class _State:
     """
     The scan at one moment. The first `count` rows of its arrays are never written again, so readers need no lock;
-    the rows after them are spare room for the next state.
+    the rows after them are stopwords room for the next state.
 
     New rows go to the end, and removed or replaced ones are only marked: moving hundreds of megabytes for one changed
     memory would be slow. `ascending` and `order` find the row of a key.
@@ -175,7 +175,7 @@ class _State:
 
     @classmethod
     def from_sorted(cls, keys: Keys, codes: Codes, count: int) -> "_State":
-        """Make a state of arrays whose first `count` rows ascend by key; the rest is spare room."""
+        """Make a state of arrays whose first `count` rows ascend by key; the rest is stopwords room."""
         weights = np.empty(len(keys), np.float32)
         weights[:count] = _inverse_lengths(codes[:count])
         return cls(keys, codes, weights, count, np.empty(0, np.intp), keys[:count], None)

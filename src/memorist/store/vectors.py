@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memorist.arguments import Filter
 from memorist.errors import EmbedderError, Hint, StoreCorrupt
-from memorist.records import Filter, Match, Model
+from memorist.records import Match, Model
 from memorist.store.database import Connection, Database
 from memorist.store.filters import filter_conditions
 from memorist.store.records import EmbeddingJob, Part, ReadyVectors, Scope, VectorMatches

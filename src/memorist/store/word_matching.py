@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from memorist.records import Match
 from memorist.text import tokenizer
 
-INDEX_COLUMNS = ("title", "content", "tags", "source", "segments", "facts")  # of the full-text indexes
+INDEX_COLUMNS = ("content", "title", "tags", "source", "segments", "facts")  # of the full-text indexes
 TEXT_COLUMNS = ("title", "tags", "source", "segments", "facts", "content")  # the same, as coverage reads them
 K1, B = 1.2, 0.75  # of BM25, as in FTS5
 _LEAST_IDF = 1e-6  # of a word that is in more than half of all rows
@@ -20,7 +20,7 @@ WINDOW_WORDS = 40  # words further apart in a long text were hardly said about o
 
 
 @dataclass(frozen=True, slots=True)
-class Atom:
+class QueryToken:
     """The smallest unit of a keyword search: a word, a phrase, a prefix or a pair of characters."""
 
     text: str
@@ -53,7 +53,7 @@ class QueryWords:
     weight: float
 
     @classmethod
-    def from_atom(cls, atom: Atom, weight: float, literals: Sequence[str]) -> "QueryWords":
+    def from_atom(cls, atom: QueryToken, weight: float, literals: Sequence[str]) -> "QueryWords":
         stems = tuple(tokenizer.list_stems(atom.text))
         text = tokenizer.fold(atom.text)
         literal = atom.text.lower() in literals
@@ -134,7 +134,7 @@ class PastTerm:
     idf: float
 
     @classmethod
-    def from_atom(cls, atom: Atom, idf: float, *, stemmed: bool) -> "PastTerm":
+    def from_atom(cls, atom: QueryToken, idf: float, *, stemmed: bool) -> "PastTerm":
         words = tokenizer.list_stems(atom.text) if stemmed else tokenizer.list_tokens(atom.text)
         if not atom.prefix or not words:
             return cls(tuple(words), None, stemmed, idf)
@@ -157,7 +157,7 @@ class PastQuery:
     """
     A keyword query on texts that have changed since.
 
-    `words` measure coverage. `raw` is an expression in the index's own syntax, in place of the terms. `spare` are terms
+    `words` measure coverage. `raw` is an expression in the index's own syntax, in place of the terms. `stopwords` are
     so common that they only earn a last place; `part` is looked for inside words if nothing else is found.
     """
 
@@ -165,8 +165,9 @@ class PastQuery:
     words: Sequence[QueryWords]
     needs_all: bool
     raw: str | None = None
-    spare: Sequence[PastTerm] = ()
+    stopwords: Sequence[PastTerm] = ()
     part: str | None = None
+    raw_stemmed: bool = True
 
 
 def index_columns(title: str | None, content: str, tags: str, source: str | None, facts: str | None) -> dict[str, str]:
@@ -187,7 +188,7 @@ def match_texts(texts: Mapping[int, Mapping[str, str]], query: PastQuery, weight
 
 def _match(rid: int, texts: Mapping[str, str], query: PastQuery, weights: Mapping[str, float]) -> Match | None:
     tokens = {True: {name: tokenizer.list_stems(text) for name, text in texts.items()}}  # stemmed -> column -> tokens
-    if not all(term.stemmed for term in (*query.terms, *query.spare)):
+    if not all(term.stemmed for term in (*query.terms, *query.stopwords)):
         tokens[False] = {name: tokenizer.list_tokens(text) for name, text in texts.items()}
     score, found = 0.0, 0
     for term in query.terms:
@@ -198,5 +199,5 @@ def _match(rid: int, texts: Mapping[str, str], query: PastQuery, weights: Mappin
     has_all = found == len(query.terms)
     if has_all or (found and not query.needs_all) or query.raw is not None:
         return Match(rid, max(score, 1e-9), has_all, measure_coverage(query.words, " ".join(texts.values())))
-    spare = any(term.count_in(column) for term in query.spare for column in tokens[term.stemmed].values())
-    return Match(rid, 0.0, coverage=0.0) if spare else None
+    stopwords = any(term.count_in(column) for term in query.stopwords for column in tokens[term.stemmed].values())
+    return Match(rid, 0.0, coverage=0.0) if stopwords else None

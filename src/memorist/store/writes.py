@@ -3,17 +3,20 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
 from memorist.errors import InvalidInput
 from memorist.records import FILE, TURN, ConversationBatch, Memory, MemoryDraft
 from memorist.store.database import Conflict, Connection, Row
+from memorist.store.erasure import is_quoted
 from memorist.store.filters import to_micros
 from memorist.store.records import ConversationResult, EmbeddingJob
 from memorist.store.relations import save_strength, unsupersede
 from memorist.store.rows import load_memory, memory_columns, read_keyed
 from memorist.store.sessions import link_created
+from memorist.store.tombstones import Tombstones
 from memorist.text.tokenizer import unspaced_bigrams
 from memorist.validation import UPDATABLE
 
@@ -71,6 +74,9 @@ def find_same_text(connection: Connection, namespace: str, project: str | None, 
     return found
 
 
+HASH_BYTES = 32  # of SHA-256
+
+
 def content_hash(content: str) -> bytes:
     """Return the hash by which a text is known to be in a project already."""
     return hashlib.sha256(content.encode()).digest()
@@ -84,6 +90,33 @@ def identity_hash(id: str, content: str) -> bytes:
     conversation, and a passage that two files share.
     """
     return content_hash(f"{id}\0{content}")
+
+
+def is_unhashed(hash: object) -> bool:
+    """Tell if plain SQL has written a text: it has no function for a hash, and leaves a mark of another length."""
+    return isinstance(hash, bytes) and len(hash) != HASH_BYTES
+
+
+def hash_texts(connection: Connection, where: str, values: Mapping[str, Any]) -> None:
+    """Hash the texts of those memories that plain SQL has written, and whose columns meet a condition."""
+    rows = connection.fetch(
+        f"select rid, id, content, kind from memories where length(content_hash) <> {HASH_BYTES} and {where}", values
+    )
+    for rid, id, content, kind in rows:
+        hashes = [content_hash(content)] if kind not in (TURN, FILE) else []
+        for hash in (*hashes, identity_hash(id, content)):  # by its id where another memory has the same text
+            connection.execute(_SET_HASH, {"hash": hash, "rid": rid})
+            if connection.changes():
+                break
+
+
+_SET_HASH = """
+    update memories set content_hash = :hash
+    where rid = :rid and not exists (
+        select 1 from memories o
+        where o.namespace = memories.namespace and coalesce(o.project, '') = coalesce(memories.project, '')
+          and o.content_hash = :hash and o.deleted_at is null)
+"""
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once: making it takes longest
@@ -195,12 +228,21 @@ def _save_version(connection: Connection, rid: int, memory: Memory, now: int) ->
 def add_conversations(
     connection: Connection, namespace: str, batches: Sequence[ConversationBatch]
 ) -> ConversationResult:
-    """Add the turns that are not stored yet; stored ones, forgotten ones and forgotten sessions stay as they are."""
+    """
+    Add the turns that are not stored yet; stored ones, forgotten ones and forgotten sessions stay as they are.
+
+    What was erased stays away.
+    """
     keys = _find_keys(connection, namespace, [turn.id for batch in batches for turn in batch.turns])
+    tombstones = Tombstones.find(connection, namespace, batches)
     jobs: list[EmbeddingJob] = []
     added: list[str] = []
-    new_sessions = known = 0
-    for batch in batches:
+    new_sessions = known = erased = 0
+    for given in batches:
+        batch = _leave_erased_out(given, keys, tombstones)
+        erased += len(given.turns) - len(batch.turns)
+        if not batch.turns:
+            continue
         session = _put_session(connection, namespace, batch, keys)
         if session is None:
             known += len(batch.turns)
@@ -217,7 +259,25 @@ def add_conversations(
         jobs += [EmbeddingJob(rid, turn.title, turn.content) for rid, turn in new]
         added += [turn.id for _, turn in new]
         known += len(batch.turns) - len(new)
-    return ConversationResult(tuple(added), tuple(jobs), known, new_sessions)
+    return ConversationResult(tuple(added), tuple(jobs), known + erased, new_sessions, erased)
+
+
+def find_new_turns(connection: Connection, namespace: str, batches: Sequence[ConversationBatch]) -> set[str]:
+    """Return the ids of the turns that were never stored, and would be by `add_conversations`."""
+    keys = _find_keys(connection, namespace, [turn.id for batch in batches for turn in batch.turns])
+    tombstones = Tombstones.find(connection, namespace, batches)
+    kept = [_leave_erased_out(batch, keys, tombstones) for batch in batches]
+    return {turn.id for batch in kept for turn in batch.turns if turn.id not in keys}
+
+
+def _leave_erased_out(batch: ConversationBatch, keys: Mapping[str, int], tombstones: Tombstones) -> ConversationBatch:
+    """Return a batch without what was erased, unless it is stored again, and without a summary that quotes it."""
+    erased = [turn for turn in batch.turns if turn.id not in keys and tombstones.is_erased(batch, turn)]
+    summary = batch.summary
+    if tombstones.is_name_erased(batch) or any(is_quoted(summary or "", turn.content) for turn in erased):
+        summary = None
+    gone = {turn.id for turn in erased}
+    return replace(batch, summary=summary, turns=tuple(turn for turn in batch.turns if turn.id not in gone))
 
 
 def _find_keys(connection: Connection, namespace: str, ids: Sequence[str]) -> dict[str, int]:

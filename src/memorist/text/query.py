@@ -60,8 +60,8 @@ def parse_query(text: str, grammar: str) -> Query:
         return Query(text, terms=tuple(Term(term.text, prefix=True) for term in longer), every=False)
     terms = _split_terms(text, phrases=True)
     telling = tuple(term for term in terms if term.exact or term.prefix or term.text.lower() not in STOP_WORDS)
-    spare = tuple(term for term in terms if term not in telling)
-    return Query(text, terms=telling or spare, spare=spare if telling else ())
+    stopwords = tuple(term for term in terms if term not in telling)
+    return Query(text, terms=telling or stopwords, stopwords=stopwords if telling else ())
 
 
 def _split_terms(text: str, *, phrases: bool) -> tuple[Term, ...]:

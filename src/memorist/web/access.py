@@ -36,7 +36,7 @@ _SEALED_BYTES = 160  # eight numbers of up to 19 digits
 _TAG_BYTES = 16
 _SIGNED = "mt1."  # the first characters of a signed token
 _KEY_FILE = "http.key"
-ENDED_FILE = "http.ended"
+REVOKED_FILE = "http.ended"
 
 _log = logging.getLogger(__name__)
 
@@ -57,10 +57,10 @@ class Grant:
     by_cookie: bool = False
 
 
-class Keeper:
+class TokenAuth:
     """Checks tokens and cookies, and issues them. Nothing it compares depends in time on how much of it is right."""
 
-    def __init__(self, secret: str, ended_file: Path | None = None) -> None:
+    def __init__(self, secret: str, revoked_file: Path | None = None) -> None:
         if len(secret) < MIN_TOKEN_CHARACTERS:
             raise ConfigError(
                 f"the token has {len(secret)} characters, so it could be guessed: set http_token to one of at least "
@@ -70,7 +70,7 @@ class Keeper:
         # Signed tokens are handed to others. A slow hash keeps them from finding a secret that a person has chosen.
         self._key = hashlib.scrypt(self._secret, salt=b"memorist http token", n=2**14, r=8, p=1)
         self._one_time: dict[bytes, float] = {}
-        self._ended = EndedCookies(ended_file)
+        self._revoked = RevokedCookies(revoked_file)
 
     def check_token(self, token: str) -> Grant | None:
         """Return what a bearer token grants, or None."""
@@ -98,10 +98,10 @@ class Keeper:
         """Return what the cookie of the page grants, or None."""
         return None if self._read_cookie(value) is None else Grant(any_namespace=True, by_cookie=True)
 
-    def end_cookie(self, value: str) -> None:
+    def revoke_cookie(self, value: str) -> None:
         """Let a cookie be valid no longer, if it is."""
         if cookie := self._read_cookie(value):
-            self._ended.add(cookie)
+            self._revoked.add(cookie)
 
     def issue_cookie(self) -> str:
         return self._sign("cookie", COOKIE_SECONDS)
@@ -148,7 +148,7 @@ class Keeper:
 
     def _read_cookie(self, value: str) -> dict[str, Any] | None:
         cookie = self._read(value, "cookie") if len(value) <= _MAX_TOKEN_CHARACTERS else None
-        return None if cookie is None or cookie in self._ended else cookie
+        return None if cookie is None or cookie in self._revoked else cookie
 
     def _sign(self, purpose: str, seconds: float | None, **statement: Any) -> str:
         until = {} if seconds is None else {"until": int(time.time() + seconds)}
@@ -174,7 +174,7 @@ class Keeper:
         return _encode(hmac.digest(self._key, body.encode(), "sha256"))
 
 
-class EndedCookies:
+class RevokedCookies:
     """
     The cookies of people who logged out, in a file if there is one: a cookie outlives the server.
 

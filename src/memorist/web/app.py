@@ -6,7 +6,6 @@ every browser sends with a write, and the cookie is not sent with it: so it is r
 """
 
 import asyncio
-import hashlib
 import json
 import logging
 import os
@@ -29,33 +28,36 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memorist import __version__
 from memorist.config import SECRETS, LoadedSettings, conceal_password
-from memorist.engine.project_view import ProjectView
+from memorist.contract import EVENTS, LINES, MULTIPART, Operation
+from memorist.engine.memory import Memorist
+from memorist.engine.project_view import ProjectView, within_namespace
 from memorist.present.codec import encode
 from memorist.records import Memory
+from memorist.schemas import Schema
 from memorist.time_limit import cancel_with
 from memorist.views import Comparison
-from memorist.web.access import COOKIE, COOKIE_SECONDS, Grant, HostNames, Keeper
-from memorist.web.answers import SettingsAnswer
-from memorist.web.calls import CallContext, describe_access
+from memorist.web.access import COOKIE, COOKIE_SECONDS, Grant, HostNames, TokenAuth
 from memorist.web.events import Feeds, Subscription
 from memorist.web.idempotency import IdempotencyKeys
 from memorist.web.memories import OpenMemories
 from memorist.web.openapi import BASE, build_document
-from memorist.web.operations import EVENTS, LINES, MULTIPART, OPERATIONS, Operation
+from memorist.web.operations import OPERATIONS
 from memorist.web.problems import (
     MACHINE_ERRORS,
     PROBLEM_JSON,
-    ChangedMeanwhile,
     Refusal,
     describe_problem,
     leave_place_out,
 )
 from memorist.web.requests import read_body, read_query
+from memorist.web.server_calls import Access, ServerCalls, ServerContext, SettingsAnswer
 from memorist.web.streams import Exports, ReaderStalled, import_upload, receive_upload
 
 STATIC = Path(__file__).parent / "static"
 _THREADS = min(16, 4 + (os.cpu_count() or 1))  # calls of the engine at once; each has a page cache of its own
+_IMPORTS = 2  # at once, as each may hold a whole document in memory; others wait, and keep no thread
 _MAX_WAITING = 500  # requests that wait for one of them
 _SECONDS, _SLOW_SECONDS = 60.0, 900.0
 _GUESS_SECONDS = 0.5  # that a wrong token has to wait for its refusal
@@ -63,6 +65,7 @@ _MAX_LOGIN_BYTES = 8192
 _MAX_GUESSES = 20  # that wait at once
 _NAMESPACE = "memorist-namespace"
 _SAFE = ("GET", "HEAD")
+_RECORDABLE = ("search", "review.compare")  # operations that may record themselves
 _SECURITY_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -82,7 +85,7 @@ class WebOptions:
     """The memories that are served, to whom, and under which names."""
 
     memories: OpenMemories
-    keeper: Keeper
+    token_auth: TokenAuth
     hosts: HostNames
     loaded: LoadedSettings
     eval_cache: Path
@@ -101,6 +104,7 @@ class _ServerState:
     waiting: int = 0
     guesses: int = 0
     limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_THREADS))
+    importing: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_IMPORTS))
 
 
 def build_app(options: WebOptions) -> "Application":
@@ -196,7 +200,7 @@ class Application:
 
 async def _authorise(state: _ServerState, request: Request, operation: Operation) -> Grant:
     """Return what the caller may do, or refuse the request."""
-    grant = _find_grant(state.options.keeper, request)
+    grant = _find_grant(state.options.token_auth, request)
     if grant is None:
         if "authorization" in request.headers or COOKIE in request.cookies:
             await _slow_down_guesses(state)
@@ -223,13 +227,13 @@ async def _authorise(state: _ServerState, request: Request, operation: Operation
     return grant
 
 
-def _find_grant(keeper: Keeper, request: Request) -> Grant | None:
+def _find_grant(token_auth: TokenAuth, request: Request) -> Grant | None:
     headers = request.headers.getlist("authorization")
     if headers:
         scheme, _, token = headers[0].partition(" ")
-        return keeper.check_token(token.strip()) if len(headers) == 1 and scheme.lower() == "bearer" else None
+        return token_auth.check_token(token.strip()) if len(headers) == 1 and scheme.lower() == "bearer" else None
     cookie = request.cookies.get(COOKIE)
-    return keeper.check_cookie(cookie) if cookie else None
+    return token_auth.check_cookie(cookie) if cookie else None
 
 
 async def _slow_down_guesses(state: _ServerState) -> None:
@@ -243,12 +247,21 @@ async def _slow_down_guesses(state: _ServerState) -> None:
         state.guesses -= 1
 
 
+@dataclass(frozen=True, slots=True)
+class _LoginForm:
+    """The body of a login."""
+
+    name: str = "login"
+    body: Mapping[str, Schema] = field(default_factory=lambda: {"token": {"type": "string"}})
+    required: tuple[str, ...] = ("token",)
+
+
 async def _login(state: _ServerState, request: Request) -> Response:
     """Exchange a one-time key in the URL, or a token, for the cookie of the page."""
     if request.method == "POST":
         is_valid = await _has_token_in_body(state, request)
     else:
-        is_valid = request.method == "GET" and state.options.keeper.use_key(request.query_params.get("key", ""))
+        is_valid = request.method == "GET" and state.options.token_auth.use_key(request.query_params.get("key", ""))
     if not is_valid:
         await _slow_down_guesses(state)
         message = "This link has been used already, or is too old. Run `memorist ui` for a new one.\n"
@@ -256,23 +269,22 @@ async def _login(state: _ServerState, request: Request) -> Response:
     answer: Response = RedirectResponse("/", 303) if request.method == "GET" else Response(status_code=204)
     answer.headers["Cache-Control"] = "no-store"
     answer.set_cookie(
-        COOKIE, state.options.keeper.issue_cookie(), max_age=COOKIE_SECONDS, path="/", httponly=True, samesite="strict",
-        secure=request.url.scheme == "https",
+        COOKIE, state.options.token_auth.issue_cookie(), max_age=COOKIE_SECONDS, path="/", httponly=True,
+        samesite="strict", secure=request.url.scheme == "https",
     )  # fmt: skip
     return answer
 
 
 async def _has_token_in_body(state: _ServerState, request: Request) -> bool:
     """Return whether a person has typed the token, all of it: one for less opens no page."""
-    operation = Operation("login", "POST", "/login", "", body={"token": {"type": "string"}}, required=("token",))
-    _, fields = await read_body(operation, request, _MAX_LOGIN_BYTES)  # anybody may send one
-    return state.options.keeper.check_token(fields["token"]) == Grant(any_namespace=True)
+    _, fields = await read_body(_LoginForm(), request, _MAX_LOGIN_BYTES)  # anybody may send one
+    return state.options.token_auth.check_token(fields["token"]) == Grant(any_namespace=True)
 
 
 async def _logout(state: _ServerState, request: Request) -> Response:
     """End the cookie, also for whoever has a copy of it."""
     if cookie := request.cookies.get(COOKIE):
-        await anyio.to_thread.run_sync(state.options.keeper.end_cookie, cookie)
+        await anyio.to_thread.run_sync(state.options.token_auth.revoke_cookie, cookie)
     answer = Response(status_code=204)
     answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
     return answer
@@ -302,7 +314,10 @@ def _endpoint(state: _ServerState, operation: Operation) -> Endpoint:
         if operation.takes == MULTIPART:
             return await _import(state, request, operation, namespace, grant)
         raw, body = await read_body(operation, request)
-        call = partial(_call, state, operation, grant, namespace, request, {**arguments, **body})
+        if (grant.read_only or state.options.read_only) and operation.name in _RECORDABLE:
+            body = _leave_unrecorded(body)
+        said = operation.read_arguments({**arguments, **body})
+        call = partial(_call, state, operation, grant, namespace, request, said)
         seconds = _SLOW_SECONDS if operation.slow else _SECONDS
         work = partial(_in_thread, state, call, seconds)
         return await _once(state, request, (namespace, grant), raw, work) if operation.writes else await work()
@@ -358,25 +373,32 @@ def _call(
     arguments: dict[str, Any],
 ) -> Response:
     """Call the engine, and return its answer as JSON. Runs in a thread."""
-    if operation.call is None:
-        raise Refusal(501, "no-call", f"{operation.name} is a stream")
-    read_only = grant.read_only or state.options.read_only
-    if read_only and operation.name in ("search", "compare"):
-        arguments = _leave_unrecorded(arguments)
-    access = describe_access(namespace, grant.project, read_only)
-    settings = _describe_settings(state.options.loaded)
-    check = _condition(operation, request)
+    if operation.conditional:
+        arguments = {**arguments, "if_version": _read_condition(operation, request)}
     with state.options.memories.use(namespace) as memory:
-        view = memory if grant.project is None else ProjectView(memory, grant.project)
-        context = CallContext(
-            memory, view, access, settings, state.options.eval_cache, check, owns_machine=grant.any_namespace
-        )
-        answer = operation.call(context, **arguments)
+        room = _find_room(state, operation, grant, namespace, memory)
+        answer = operation.run(room, arguments)
     if not grant.any_namespace:
         answer = _leave_reason_out(answer)
-    headers = {"Cache-Control": "no-store"} | ({"ETag": etag(answer)} if isinstance(answer, Memory) else {})
-    content = {"items": encode(answer)} if isinstance(answer, list) else encode(answer)
+    headers = {"Cache-Control": "no-store"}
+    headers |= {"ETag": f'"{answer.version}"'} if isinstance(answer, Memory) else {}
+    if operation.returns is type(None):
+        answer = arguments[operation.path_parameters[0]]  # of what is gone
+    content = encode(answer) if operation.member is None else {operation.member: encode(answer)}
     return _json_response(content, operation.status, headers)
+
+
+def _find_room(state: _ServerState, operation: Operation, grant: Grant, namespace: str, memory: Memorist) -> Any:
+    """Return the object whose method answers: the memory as far as the token reaches, or one of its rooms."""
+    if operation.room == ServerCalls._name:
+        read_only = grant.read_only or state.options.read_only
+        access = Access(__version__, namespace, grant.project, read_only)
+        settings = _describe_settings(state.options.loaded)
+        return ServerCalls(memory, ServerContext(access, settings, state.options.eval_cache))
+    if grant.project is not None:
+        return ProjectView(memory, grant.project)
+    reached = memory if grant.any_namespace else within_namespace(memory)
+    return getattr(reached, operation.room) if operation.room else reached
 
 
 def _leave_reason_out(answer: Any) -> Any:
@@ -387,13 +409,13 @@ def _leave_reason_out(answer: Any) -> Any:
     return replace(answer, degraded=degraded.partition(":")[0]) if degraded else answer
 
 
-def _leave_unrecorded(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a search that records nothing, whatever its profile or lens says."""
-    options = dict(arguments.get("options") or {})
-    if arguments.get("record", options.get("record", "off")) != "off" or "record_session" in {*arguments, *options}:
+def _leave_unrecorded(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a search that records nothing, whatever its profile or lens says."""
+    options = dict(body.get("options") or {})
+    if body.get("record", options.get("record", "off")) != "off" or "record_session" in {*body, *options}:
         raise Refusal(403, "read-only", "a search that is recorded changes something, and this access is read-only")
     options.pop("record", None)
-    return {**arguments, "options": options, "record": "off"}
+    return {**body, "options": options, "record": "off"}
 
 
 def _describe_settings(loaded: LoadedSettings) -> SettingsAnswer:
@@ -404,31 +426,14 @@ def _describe_settings(loaded: LoadedSettings) -> SettingsAnswer:
     return SettingsAnswer(shown, loaded.origins)
 
 
-def _condition(operation: Operation, request: Request) -> Callable[[Memory], object] | None:
-    """Return the check that If-Match asks for."""
+def _read_condition(operation: Operation, request: Request) -> list[str] | None:
+    """Return the versions that If-Match names; None allows any."""
     wanted = request.headers.get("if-match")
     if wanted is None and operation.must_match:
         raise Refusal(428, "no-if-match", "send the ETag of the memory as If-Match, or * to change it in any case")
-    if not operation.conditional or wanted is None or wanted.strip() == "*":
+    if wanted is None or wanted.strip() == "*":
         return None
-    tags = {tag.strip() for tag in wanted.split(",")}
-
-    def check(memory: Memory) -> None:
-        if etag(memory) not in tags:
-            raise ChangedMeanwhile(f"memory {memory.short_id} has been changed since it was read; read it again")
-
-    return check
-
-
-def etag(memory: Memory) -> str:
-    """Return the version of a memory: all that a person can change of it, and nothing that changes by being read."""
-    facts = [(fact.id, fact.text, fact.confidence, fact.decay_rate) for fact in memory.facts]
-    successor = memory.superseded_by.id if memory.superseded_by else None
-    state = (
-        memory.id, memory.updated_at.timestamp(), memory.content, memory.title, memory.tags, memory.salience,
-        memory.pinned, memory.deleted_at, memory.valid_until, memory.expires_at, successor, facts,
-    )  # fmt: skip
-    return f'"{hashlib.sha256(repr(state).encode(errors="replace")).hexdigest()[:32]}"'
+    return [tag.strip().strip('"') for tag in wanted.split(",")]
 
 
 async def _in_thread(state: _ServerState, work: Callable[[], T], seconds: float) -> T:
@@ -459,7 +464,7 @@ async def _import(
 
     try:
         # Not given up half-way: what is imported is kept, and the folder is removed at its end.
-        answer = partial(anyio.to_thread.run_sync, work, limiter=state.limiter)
+        answer = partial(anyio.to_thread.run_sync, work, limiter=state.importing)
         return await _once(state, request, (namespace, grant), upload.fingerprint, answer)
     finally:
         shutil.rmtree(upload.file.parent, ignore_errors=True)
@@ -483,7 +488,7 @@ async def _follow(state: _ServerState, request: Request, namespace: str) -> Resp
     joined: list[Subscription] = []
 
     def join() -> None:
-        joined.append(state.feeds.join(state.options.memories, namespace, position, loop, state.options.keeper))
+        joined.append(state.feeds.join(state.options.memories, namespace, position, loop, state.options.token_auth))
 
     loop = asyncio.get_running_loop()
     try:

@@ -8,15 +8,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from memorist.engine.inspection import Inspection
+from memorist.engine.feed import POLL_SECONDS, ChangeFeed
 from memorist.errors import InvalidInput, MemoristError
 from memorist.views import Change
-from memorist.web.access import Keeper
+from memorist.web.access import TokenAuth
 from memorist.web.memories import OpenMemories
 from memorist.web.problems import Refusal
 
 MAX_LISTENERS = 100
-_POLL_SECONDS = 0.25
 _MAX_PENDING = 100  # events that a listener has not read: then it is sent away, and comes back with its last one
 _HEARTBEAT_SECONDS = 15.0
 _RETRY_MILLISECONDS = 1000
@@ -35,20 +34,20 @@ class Feed:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def join(self, inspection: Inspection, listener: _Listener, position: str | None) -> Change:
+    def join(self, source: ChangeFeed, listener: _Listener, position: str | None) -> Change:
         """Add a listener, and return what came since its position."""
-        mark, now = inspection.read_mark(), inspection.read_position()
+        mark, now = source.read_mark(), source.read_position()
         with self._lock:
             self._listeners.append(listener)
             if self._thread is None:
                 self._stop = threading.Event()
                 self._thread = threading.Thread(
-                    target=self._watch, args=(inspection, mark, now, self._stop), name="memorist-feed", daemon=True
+                    target=self._watch, args=(source, mark, now, self._stop), name="memorist-feed", daemon=True
                 )
                 self._thread.start()
         # After it was added: it may be told of a change twice, but misses none.
         try:
-            return inspection.changes_since(position or now)
+            return source.changes_since(position or now)
         except InvalidInput:  # of another version or database: whoever was away so long loads everything again
             return Change(now, {})
         except BaseException:
@@ -71,13 +70,13 @@ class Feed:
         for loop, queue in listeners:
             loop.call_soon_threadsafe(_put, queue, None)
 
-    def _watch(self, inspection: Inspection, mark: str, position: str, stop: threading.Event) -> None:
-        while not stop.wait(_POLL_SECONDS):
+    def _watch(self, source: ChangeFeed, mark: str, position: str, stop: threading.Event) -> None:
+        while not stop.wait(POLL_SECONDS):
             try:
-                latest = inspection.read_mark()
+                latest = source.read_mark()
                 if latest == mark:
                     continue
-                change = inspection.changes_since(position)
+                change = source.changes_since(position)
             except MemoristError as exc:
                 if stop.is_set():  # the memory was closed after the last listener had left
                     return
@@ -114,20 +113,20 @@ class Feeds:
         namespace: str,
         position: str | None,
         loop: asyncio.AbstractEventLoop,
-        keeper: Keeper,
+        token_auth: TokenAuth,
     ) -> "Subscription":
         """Return a subscription to a namespace from now on, and to what came since a position. Needs a thread."""
         with ExitStack() as stack:
             stack.enter_context(self._count_in())
-            inspection = Inspection(stack.enter_context(memories.use(namespace)))
+            source = ChangeFeed(stack.enter_context(memories.use(namespace))._resources.store)
             with self._lock:
                 feed = self._feeds.setdefault(namespace, Feed())
             listener: _Listener = (loop, asyncio.Queue())
             # A position is made of keys of the whole database, which would tell how much other namespaces write.
-            known = None if position is None else keeper.unseal(position, namespace)
-            missed = feed.join(inspection, listener, known)
+            known = None if position is None else token_auth.unseal(position, namespace)
+            missed = feed.join(source, listener, known)
             stack.callback(feed.leave, listener)
-            seal = partial(keeper.seal, namespace=namespace)
+            seal = partial(token_auth.seal, namespace=namespace)
             return Subscription(listener[1], missed, seal, stack.pop_all().close)
 
     @contextmanager

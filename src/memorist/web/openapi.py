@@ -1,13 +1,16 @@
 """The OpenAPI document (3.1) of the API, made of the table of operations."""
 
 from functools import cache
-from typing import Any, get_origin
+from typing import Any
 
 from memorist import __version__
+from memorist.contract import EVENTS, JSON, Operation
 from memorist.present.codec import schema_of
+from memorist.records import Memory
 from memorist.schemas import Schema
-from memorist.web.operations import EVENTS, JSON, OPERATIONS, Operation
+from memorist.web.operations import OPERATIONS
 from memorist.web.problems import PROBLEM_JSON
+from memorist.web.requests import body_schema
 
 BASE = "/api/v1"
 _PROBLEM: Schema = {
@@ -58,7 +61,7 @@ def build_document() -> dict[str, Any]:
         },
         "servers": [{"url": BASE}],
         "security": [{"bearer": []}, {"cookie": []}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(operation.tag for operation in OPERATIONS)],
+        "tags": [{"name": tag} for tag in dict.fromkeys(map(_tag_of, OPERATIONS))],
         "paths": paths,
         "components": {
             "schemas": definitions,
@@ -76,21 +79,15 @@ def build_document() -> dict[str, Any]:
     }
 
 
-def body_schema(operation: Operation) -> Schema:
-    """Return the schema of the body of an operation."""
-    return {
-        "type": "object",
-        "properties": dict(operation.body or {}),
-        "required": [name for name in operation.required if name in (operation.body or {})],
-        "additionalProperties": False,
-    }
+def _tag_of(operation: Operation) -> str:
+    return operation.room or "memories"
 
 
 def _describe(operation: Operation, definitions: dict[str, Schema]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "tags": [operation.tag],
+        "tags": [_tag_of(operation)],
         "parameters": _describe_parameters(operation),
         "responses": _describe_answers(operation, definitions),
     }
@@ -105,7 +102,7 @@ def _describe(operation: Operation, definitions: dict[str, Schema]) -> dict[str,
 def _describe_parameters(operation: Operation) -> list[dict[str, Any]]:
     path = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-        for name in operation.parameters
+        for name in operation.path_parameters
     ]
     query = [
         {"name": name, "in": "query", "required": name in operation.required, **_as_parameter(schema)}
@@ -136,15 +133,17 @@ def _describe_answers(operation: Operation, definitions: dict[str, Schema]) -> d
     else:
         content = {operation.gives: {"schema": {"type": "string"}}}
     good: dict[str, Any] = {"description": "Done", "content": content}
-    if operation.answer is not None and getattr(operation.answer, "__name__", "") == "Memory":
+    if operation.returns is Memory:
         good["headers"] = {"ETag": {"description": "The version of the memory", "schema": {"type": "string"}}}
     problem = {"$ref": "#/components/responses/Problem"}
     return {str(operation.status): good, "4XX": problem, "5XX": problem}
 
 
 def answer_schema(operation: Operation, definitions: dict[str, Schema]) -> Schema:
-    """Return the schema of an answer; a list is the `items` of an object."""
-    schema = schema_of(operation.answer, definitions)
-    if get_origin(operation.answer) is list:
-        return {"type": "object", "properties": {"items": schema}, "required": ["items"]}
-    return schema
+    """Return the schema of an answer; a bare value or a list is a member of an object."""
+    schema: Schema = (
+        {"type": "string"} if operation.returns is type(None) else schema_of(operation.returns, definitions)
+    )
+    if operation.member is None:
+        return schema
+    return {"type": "object", "properties": {operation.member: schema}, "required": [operation.member]}

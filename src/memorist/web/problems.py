@@ -6,6 +6,7 @@ from typing import Any
 from memorist.errors import (
     AlreadyExists,
     Ambiguous,
+    ChangedMeanwhile,
     ConfigError,
     EmbedderError,
     InvalidInput,
@@ -31,18 +32,12 @@ class Refusal(Exception):
         self.status, self.name, self.headers = status, name, dict(headers or {})
 
 
-class ChangedMeanwhile(Refusal):
-    """A memory or file that a request wants to change is no longer what its sender has seen."""
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(412, "changed-meanwhile", detail)
-
-
 # The first class that an error belongs to decides.
 _STATUSES: tuple[tuple[type[MemoristError], int, str], ...] = (
     (NotFound, 404, "not-found"),
     (AlreadyExists, 409, "already-exists"),
     (Ambiguous, 409, "ambiguous"),
+    (ChangedMeanwhile, 412, "changed-meanwhile"),
     (InvalidInput, 422, "invalid-input"),
     (StoreBusy, 503, "store-busy"),
     (SearchTimeout, 504, "search-timeout"),

@@ -5,24 +5,46 @@ import json
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 from urllib.parse import unquote
 
 import anyio.to_thread
 from starlette.requests import ClientDisconnect, Request
 
+from memorist.contract import JSON, Operation
 from memorist.errors import InvalidInput
-from memorist.nesting import MAX_LEVELS, find_excess
+from memorist.nesting import MAX_LEVELS, count_values, find_excess
 from memorist.schemas import Schema, validate_object
 from memorist.validation import quote
-from memorist.web.openapi import body_schema
-from memorist.web.operations import JSON, Operation
 from memorist.web.problems import Refusal
 
 MAX_BODY_BYTES = 16 << 20
 BODY_SECONDS = 30.0
 _MAX_BODY_LEVELS = MAX_LEVELS + 4  # metadata of an item of a list, and the body around them
+_MAX_BODY_CONTAINERS, _MAX_BODY_VALUES = 250_000, 2_000_000  # objects and lists; both are far beyond any batch
+_CHECKED_BY_ENGINE = {"minimum", "minLength", "maxLength", "minItems", "enum"}
 _LARGE_BODY_BYTES = 100_000  # it is parsed in a thread, so that others need not wait for it
+
+
+class Form(Protocol):
+    """The body that a request may have: the schemas of its members, if it has one, and those that it needs."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def body(self) -> Mapping[str, Schema] | None: ...
+    @property
+    def required(self) -> tuple[str, ...]: ...
+
+
+def body_schema(form: Form) -> Schema:
+    """Return the schema of the body of an operation."""
+    return {
+        "type": "object",
+        "properties": dict(form.body or {}),
+        "required": [name for name in form.required if name in (form.body or {})],
+        "additionalProperties": False,
+    }
 
 
 def read_query(operation: Operation, request: Request) -> dict[str, Any]:
@@ -40,7 +62,11 @@ def read_query(operation: Operation, request: Request) -> dict[str, Any]:
         else:
             values[name] = _parse_text(name, schema, value)
     required = [name for name in operation.required if name in operation.query]
-    schema = {"properties": dict(operation.query), "required": required, "additionalProperties": False}
+    schema = {
+        "properties": _checked_here(f"{operation.name} query", operation.query),
+        "required": required,
+        "additionalProperties": False,
+    }
     # The path is routed as it was sent, so that an encoded slash is a part of an id and not of the path.
     path = {name: unquote(value) for name, value in request.path_params.items()}
     return {**path, **validate_object(operation.name, schema, values)}
@@ -65,9 +91,7 @@ def _parse_text(name: str, schema: Schema, value: str) -> Any:
     return value
 
 
-async def read_body(
-    operation: Operation, request: Request, limit: int = MAX_BODY_BYTES
-) -> tuple[bytes, dict[str, Any]]:
+async def read_body(operation: Form, request: Request, limit: int = MAX_BODY_BYTES) -> tuple[bytes, dict[str, Any]]:
     """Return the body of a request, and its members, checked."""
     refuse_large(request, limit)
     try:
@@ -89,8 +113,32 @@ async def read_body(
     return raw, parse() if len(raw) <= _LARGE_BODY_BYTES else await anyio.to_thread.run_sync(parse)
 
 
-def _parse_body(operation: Operation, raw: bytes) -> dict[str, Any]:
-    return validate_object(operation.name, body_schema(operation), _parse_json(raw, "the body"))
+def _parse_body(operation: Form, raw: bytes) -> dict[str, Any]:
+    schema = body_schema(operation)
+    schema["properties"] = _checked_here(f"{operation.name} body", schema["properties"])
+    return validate_object(operation.name, schema, _parse_json(raw, "the body"))
+
+
+def _checked_here(place: str, properties: Mapping[str, Schema]) -> Mapping[str, Schema]:
+    """Return the schemas of what an operation takes, as far as they are checked here; made once for each."""
+    if place not in _known_schemas:
+        _known_schemas[place] = {key: _without_limits(schema) for key, schema in properties.items()}
+    return _known_schemas[place]
+
+
+_known_schemas: dict[str, Mapping[str, Schema]] = {}
+
+
+def _without_limits(schema: Schema) -> Schema:
+    """Return a schema without the limits that the engine checks as well: its messages are those of the library."""
+    kept = {name: value for name, value in schema.items() if name not in _CHECKED_BY_ENGINE}
+    if schema.get("type") != "integer":
+        kept.pop("maximum", None)
+    if isinstance(items := kept.get("items"), dict):
+        kept["items"] = _without_limits(items)
+    if "properties" in kept:
+        kept["properties"] = {name: _without_limits(member) for name, member in kept["properties"].items()}
+    return kept
 
 
 def refuse_large(request: Request, limit: int) -> None:
@@ -116,7 +164,9 @@ def _close(status: int, name: str, detail: str) -> Refusal:
 
 def _parse_json(raw: bytes | str, what: str) -> Mapping[str, Any]:
     try:
-        value = json.loads(raw, parse_constant=_refuse_constant)
+        text = raw if isinstance(raw, str) else raw.decode(json.detect_encoding(raw), "surrogatepass")
+        _refuse_many_values(text, what)
+        value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as exc:  # UnicodeDecodeError is one, too
         reason = "it is nested too deeply" if isinstance(exc, RecursionError) else str(exc)
         raise Refusal(400, "not-json", f"{what} is not JSON: {reason}") from None
@@ -125,6 +175,19 @@ def _parse_json(raw: bytes | str, what: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise InvalidInput(f"{what} must be an object, not {quote(value)}")
     return value
+
+
+def _refuse_many_values(text: str, what: str) -> None:
+    """Refuse a text before it is parsed that would fill the memory: each value takes up to a hundred times its size."""
+    if len(text) <= _MAX_BODY_CONTAINERS:
+        return
+    containers, values = count_values(text)
+    for count, limit, things in (
+        (containers, _MAX_BODY_CONTAINERS, "objects and lists"),
+        (values, _MAX_BODY_VALUES, "values"),
+    ):
+        if count > limit:
+            raise Refusal(413, "too-large", f"{what} has more than {limit:,} {things}: send it in several requests")
 
 
 def _refuse_constant(name: str) -> NoReturn:

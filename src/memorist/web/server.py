@@ -1,4 +1,4 @@
-"""The server: a socket, the application behind it, and the word to the user where it is."""
+"""The server: a socket, the application behind it, and its address printed for the user."""
 
 import asyncio
 import html
@@ -20,7 +20,7 @@ import uvicorn
 from memorist.config import LoadedSettings
 from memorist.listening import ListenAddress
 from memorist.present.render import printable
-from memorist.web.access import ENDED_FILE, KEY_SECONDS, HostNames, Keeper
+from memorist.web.access import KEY_SECONDS, REVOKED_FILE, HostNames, TokenAuth
 from memorist.web.app import WebOptions, build_app
 from memorist.web.connections import KEEP_ALIVE_SECONDS, BoundedProtocol
 from memorist.web.memories import Open, OpenMemories
@@ -46,14 +46,16 @@ class ServeOptions:
 
 def serve(options: ServeOptions, open: Open, loaded: LoadedSettings) -> None:
     """Serve until a signal ends the process."""
-    keeper = Keeper(options.secret, options.state_folder / ENDED_FILE)
+    token_auth = TokenAuth(options.secret, options.state_folder / REVOKED_FILE)
     listener = options.address.listen()
     port = listener.getsockname()[1]
     names = options.address.host_names(options.hosts)
     memories = OpenMemories(open, loaded.settings.namespace)
-    app = build_app(WebOptions(memories, keeper, HostNames.of(names), loaded, options.eval_cache, options.read_only))
+    app = build_app(
+        WebOptions(memories, token_auth, HostNames.of(names), loaded, options.eval_cache, options.read_only)
+    )
     home = f"http://{names[0]}:{port}"
-    page = f"{home}/login?key={keeper.issue_key()}"
+    page = f"{home}/login?key={token_auth.issue_key()}"
     _say(f"Memorist serves its API on {home}{BASE}")
     if options.browser:
         _say("Your browser opens the page. Where it finds no file (as a snap or flatpak may), or none opens,")

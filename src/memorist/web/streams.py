@@ -21,12 +21,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
-from memorist import validation
+from memorist.contract import MULTIPART, Operation
 from memorist.documents import ImportReport
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, MemoristError
+from memorist.importers.json_limits import UPLOAD_LIMITS, limit_json
 from memorist.schemas import validate_object
-from memorist.web.operations import MULTIPART, Operation
 from memorist.web.problems import Refusal
 from memorist.web.requests import refuse_large
 
@@ -80,7 +80,6 @@ async def receive_upload(operation: Operation, request: Request) -> Upload:
                 fields[name] = value == "true" if name in ("tools", "redact") and value in ("true", "false") else value
         known = {name: schema for name, schema in (operation.body or {}).items() if name != "file"}
         valid = validate_object(operation.name, {"properties": known, "additionalProperties": False}, fields)
-        validation.literal_allowances(valid.get("allow"), "allow")
         file, digest = await anyio.to_thread.run_sync(_save, upload.file, upload.filename or "import")
         return Upload(file, valid, digest)
     finally:
@@ -129,7 +128,8 @@ def import_upload(memory: Memorist, upload: Upload) -> ImportReport:
     """Import an uploaded file, and name places in it by the name it came with."""
     folder = str(upload.file.parent) + os.sep
     try:
-        report = memory.import_(upload.file, **upload.fields)
+        with limit_json(UPLOAD_LIMITS):
+            report = memory.transfer.import_(upload.file, **upload.fields)
     except MemoristError as exc:
         raise type(exc)(str(exc).replace(folder, ""), hint=exc.hint) from exc
     skipped = tuple((place.replace(folder, ""), reason.replace(folder, "")) for place, reason in report.skipped)
@@ -178,7 +178,7 @@ class Export:
         last: Exception | None = None
         try:
             with use() as memory, suppress(_ReaderLeft), _Sender(self._send) as output:
-                memory.export(cast(BinaryIO, output), vectors=vectors)
+                memory.transfer.export(cast(BinaryIO, output), vectors=vectors)
         except Exception as exc:
             last = exc
         finally:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from memorist import __version__
 from memorist.errors import ConfigError, InvalidInput, MemoristError, StoreError
-from memorist.web.problems import ERROR_CLASSES, ChangedMeanwhile
+from memorist.web.problems import ERROR_CLASSES
 
 _BASE = "/api/v1"
 _PROBLEM = "urn:memorist:problem:"
@@ -19,7 +19,7 @@ _CHUNK_BYTES = 256 << 10
 _STALE = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ConnectionAbortedError)
 
 
-class Transport:
+class HttpClient:
     """Sends requests to one server. Any number of threads may use it; connections are kept for the next request."""
 
     def __init__(self, url: str, token: str | None, namespace: str | None, timeout: float) -> None:
@@ -62,7 +62,10 @@ class Transport:
         sent = dict(headers or {})
         data = None
         if body is not None:
-            data = json.dumps(body, default=str).encode("utf-8", "replace")
+            try:
+                data = json.dumps(body, default=_as_plain).encode("utf-8", "replace")
+            except (TypeError, ValueError) as exc:
+                raise InvalidInput(f"arguments must be made of what JSON knows: {exc}") from exc
             sent["Content-Type"] = "application/json"
         if method not in ("GET", "HEAD"):
             sent["Idempotency-Key"] = str(uuid4())  # so that a request whose answer was lost can be sent again
@@ -150,6 +153,12 @@ class Transport:
         return StoreError(f"{self.url} gave no answer ({reason}); is `memorist serve` running there?")
 
 
+def _as_plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no value of JSON")
+
+
 def path_of(*parts: str) -> str:
     """Return a path made of parts, each of which may hold any character."""
     return "".join(f"/{quote(part, safe=':')}" for part in parts)
@@ -170,8 +179,6 @@ def _read_problem(answer: http.client.HTTPResponse, url: str) -> Exception:
         name, detail = problem["type"].removeprefix(_PROBLEM), problem["detail"]
     except (ValueError, KeyError, TypeError, AttributeError):
         return MemoristError(f"{url} answered {answer.status} {answer.reason}; is it a Memorist server?")
-    if name == "changed-meanwhile":
-        return ChangedMeanwhile(detail)
     if answer.status in (401, 403):
         return ConfigError(detail)
     return ERROR_CLASSES.get(name, InvalidInput if answer.status < 500 else MemoristError)(detail)

@@ -147,7 +147,7 @@ async def test_names_of_any_length_can_be_used(memory: memorist.Memorist, projec
     await session.add_items(ITEMS[:1])
 
     assert await session.get_items() == ITEMS[:1]
-    assert len(memory.sessions()) == 2
+    assert len(memory.sessions.list()) == 2
 
 
 async def test_secrets_are_replaced_unless_redaction_is_off(memory: memorist.Memorist) -> None:

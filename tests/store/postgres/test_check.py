@@ -1,4 +1,4 @@
-"""Checks on PostgreSQL of what follows from other rows: each kind of damage is found, named and made right again."""
+"""Checks on PostgreSQL of what follows from other rows: each kind of damage is found, named and repaired."""
 
 import pytest
 
@@ -20,7 +20,7 @@ from postgres_fixtures import connect
 )
 def test_damage_is_found_and_repaired(postgres_url: str, damage: str, problem: str) -> None:
     with memorist.open(postgres_url, embedder=HashingEmbedder()) as memory:
-        memory.start_session(id="ses-one")
+        memory.sessions.start(id="ses-one")
         memory.add("We deploy with make ship", tags=["ops"], session="ses-one")
         memory.add("We test with make test", session="ses-one", facts=[{"text": "by make"}])
         with connect(postgres_url) as connection:

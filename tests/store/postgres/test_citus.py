@@ -376,7 +376,7 @@ def list_scans(plan: Any) -> Iterator[Any]:
 def live(url: str) -> None:
     """Do with a memory most of what one does."""
     with memorist.open(url, namespace="team", embedder=HashingEmbedder()) as memory:
-        session = memory.start_session()
+        session = memory.sessions.start()
         first = memory.add("We deploy with make ship", tags=["ops"], project="web", session=session.id)
         second = memory.add("We deploy by hand", title="Deploying", facts=[{"text": "by hand", "kind": "habit"}])
         ids = memory.add_many([{"content": f"note {number} on topic {number % 7}"} for number in range(30)])
@@ -386,14 +386,14 @@ def live(url: str) -> None:
         memory.search("deploy", as_of="yesterday", min_salience=0.1)
         memory.update(first.id, content="We deploy with make release", tags=["ops", "new"])
         memory.history(first.id)
-        memory.relate(first.id, second.id, "explains")
+        memory.links.add(first.id, second.id, "explains")
         memory.supersede(second.id, first.id)
         memory.pin(ids[0])
         memory.reinforce(ids[1])
         memory.forget(ids[2])
         memory.restore(ids[2])
         memory.forget(ids[3], hard=True)
-        memory.end_session(session.id, summary="done")
+        memory.sessions.end(session.id, summary="done")
         memory.list(project="web")
         memory.related(first.id)
         memory.context("deploy")

@@ -12,8 +12,9 @@ import pytest
 
 import memorist
 from keyword_twins import Twins, copy_memories, open_twins
+from memorist.arguments import NO_FILTER, Filter
 from memorist.profiles import ALL_COLUMNS
-from memorist.records import NO_FILTER, Filter, Query, Term
+from memorist.records import Query, Term
 from memorist.store.database import Connection
 from memorist.store.near_duplicates import list_sharing
 from memorist.store.postgres import text_index
@@ -45,7 +46,7 @@ RED = Filter(project=("red",))
 FILTERS = (
     NO_FILTER,
     RED,
-    Filter(project=("red",), walled=True),
+    Filter(project=("red",), restricted=True),
     Filter(superseded=False),
     Filter(tags=("alpha",), superseded=False),
     Filter(since=datetime(2026, 2, 1, tzinfo=UTC), until=datetime(2026, 5, 1, tzinfo=UTC)),
@@ -68,7 +69,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 source=chance.choice([None, "docs/user_id.md"]),
                 facts=chance.choice([None, None, ["The birthday of the cat is in Paris", "Servers run"]]),
                 created_at=datetime(2026, chance.randint(1, 9), 1, tzinfo=UTC),
-                near="off",
+                on_near_duplicate="off",
             ).id
             for number in range(300)
         ]
@@ -109,9 +110,9 @@ class TestBothBackends:
 
     @pytest.mark.parametrize("rows", [20, 60])
     def test_find_the_same_behind_the_guard(self, twins: Twins, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-        monkeypatch.setattr("memorist.store.keyword_search.GUARD_ROWS", rows)
+        monkeypatch.setattr("memorist.store.keyword_search.PRUNING_ROWS", rows)
         for module in ("keyword_search", "postgres.keyword"):
-            monkeypatch.setattr(f"memorist.store.{module}.FILTERED_GUARD_ROWS", 2 * rows)
+            monkeypatch.setattr(f"memorist.store.{module}.FILTERED_PRUNING_ROWS", 2 * rows)
         monkeypatch.setattr("memorist.store.filters.MAX_SCOPE_KEYS", 10)  # no filter is narrow
         differences = [each for filter in FILTERS for text in QUERIES for each in twins.compare(text, "auto", filter)]
         assert differences == []
@@ -121,7 +122,7 @@ class TestBothBackends:
         queries = [parse_query(text, "fts5") for text in EXPRESSIONS if text.isascii()]
         for query in (*queries, *(parse_query(text, "auto") for text in QUERIES)):
             for filter, filtered in itertools.product(FILTERS[:4], (True, False)):
-                scope = twins.store.resolve_scope(filter) if filtered else Scope(filter.wall)
+                scope = twins.store.resolve_scope(filter) if filtered else Scope(filter.restriction)
                 ours, passed = select_on_sqlite(twins, query, scope, filtered)
                 with twins.database.reading() as connection:
                     sql, values, also = twins.index.select_matching(connection, query, scope, [3, 4], filtered=filtered)
@@ -276,10 +277,10 @@ class TestLimits:
         path = tmp_path / "long.db"
         far = " ".join(f"word{number % 5000}" for number in range(17_000)) + " needle in hay ADR-016 done"
         with memorist.open(path, embedder="none") as memory:
-            memory.add(far, title="needle notes", near="off")
-            memory.add("the cat " * 400 + "needle", near="off")
-            memory.add("a cat and a needle in hay, see ADR-016", near="off")
-            memory.add("in needle, adr and 016", near="off")
+            memory.add(far, title="needle notes", on_near_duplicate="off")
+            memory.add("the cat " * 400 + "needle", on_near_duplicate="off")
+            memory.add("a cat and a needle in hay, see ADR-016", on_near_duplicate="off")
+            memory.add("in needle, adr and 016", on_near_duplicate="off")
         twins = open_twins(path, postgres_url)
         queries = (
             "needle",
@@ -341,15 +342,15 @@ class TestWalls:
         other.close()
 
     def test_a_project_is_scored_by_itself(self, indexed: PostgresDatabase) -> None:
-        walled = Filter(project=("red",), walled=True)
+        restricted = Filter(project=("red",), restricted=True)
         with indexed.writing() as connection:
             for rid in range(1, 9):
                 insert(connection, rid, f"deploy server {rid}" if rid % 2 else "dog", project="red")
-        before = search_scores(indexed, walled)
+        before = search_scores(indexed, restricted)
         with indexed.writing() as connection:
             for rid in range(10, 40):
                 insert(connection, rid, "deploy " * rid, project="blue")
-        assert search_scores(indexed, walled) == before
+        assert search_scores(indexed, restricted) == before
 
     @pytest.mark.parametrize("user", ["postgres_url", "postgres_user_url"])
     def test_a_search_reads_the_index(self, request: pytest.FixtureRequest, user: str) -> None:

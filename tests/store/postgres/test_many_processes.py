@@ -11,7 +11,7 @@ WRITER = """
 import sys, time, memorist
 url, number, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 end, added = time.monotonic() + seconds, 0
-with memorist.open(url, embedder="none", near="off") as memory:
+with memorist.open(url, embedder="none", on_near_duplicate="off") as memory:
     while time.monotonic() < end or not added:
         memory.add(f"badger {number} {added}", tags=[f"by {number}"], project=f"p{number % 3}")
         added += 1

@@ -22,14 +22,14 @@ def role(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection of the application's role for the namespace "mine", beside one with every kind of row."""
     for namespace, word in (("mine", "plain"), ("theirs", SECRET)):
         with memorist.open(postgres_url, namespace=namespace, embedder=HashingEmbedder()) as memory:
-            session = memory.start_session(id="a session", summary=word)
+            session = memory.sessions.start(id="a session", summary=word)
             first = memory.add(f"the {word}", id="same-id", tags=[word], facts=[word], session=session.id)
             second = memory.add(f"the other {word}", metadata={"key": word})
             memory.update(first.id, content=f"the new {word}")
-            memory.relate(first.id, second.id, word)
-            memory.set_lens(word, tags=word)
+            memory.links.add(first.id, second.id, word)
+            memory.lenses.set(word, tags=word)
             memory.search(word, record="reinforce")
-            memory.feedback(first.id, True, query=word)
+            memory.searches.add_feedback(first.id, True, query=word)
     with connect(postgres_url) as connection:
         connection.execute(f"set role {APP_ROLE}")
         connection.execute("select set_config('memorist.tenant', 'mine', false)")

@@ -12,8 +12,9 @@ import numpy as np
 import psycopg
 import pytest
 
+from memorist.arguments import NO_FILTER, Filter
 from memorist.errors import EmbedderError, StoreError
-from memorist.records import NO_FILTER, Filter, Model
+from memorist.records import Model
 from memorist.store.filters import from_micros
 from memorist.store.postgres import vectors as postgres_vectors
 from memorist.store.postgres.connections import PostgresDatabase
@@ -293,7 +294,7 @@ class TestFilters:
     def test_behind_a_wall_nothing_else_is_told_or_counted(self, space: Space) -> None:
         one, two = *space.add("one", project="p"), *space.add("two", "three", project="q")[:1]
         space.put([one, two], [QUERY, QUERY])
-        wall = Filter(project=("p",), walled=True)
+        wall = Filter(project=("p",), restricted=True)
 
         found = space.vectors.find_nearest(MODEL, QUERY, Scope(wall), 10)
 
@@ -497,9 +498,9 @@ class TestIndex:
 
     def test_a_wall_is_never_searched_by_it(self, indexed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         space, _, _ = indexed
-        walled = Scope(Filter(project=("p0",), walled=True))
+        restricted = Scope(Filter(project=("p0",), restricted=True))
 
-        assert "_nearest_" not in plan_of(space, monkeypatch, lambda: space.nearest(scope=walled))
+        assert "_nearest_" not in plan_of(space, monkeypatch, lambda: space.nearest(scope=restricted))
 
     def test_it_follows_every_change(self, few: Space) -> None:
         new, long = few.add("new", "long")

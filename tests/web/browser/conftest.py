@@ -57,7 +57,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "runbook.md").write_text(GUIDE, encoding="utf-8")
     with memorist.open(folder / "memory.db") as memory:
         add_sample_history(memory)
-        memory.index([folder / "runbook.md"], project="shop")
+        memory.documents.index([folder / "runbook.md"], project="shop")
     return folder / "memory.db"
 
 

@@ -16,7 +16,7 @@ NARROW = {"width": 360, "height": 740}
 
 def routes_of(memory: Any) -> list[str]:
     tom = next(one for one in memory.list(limit=200) if one.content.startswith("Tom owns"))
-    document = memory.documents()[0].id
+    document = memory.documents.list()[0].id
     return [
         "", "#/search?q=rate%20limit", "#/search?q=rate%20limit&other=rank", "#/timeline", f"#/memory/{tom.id}",
         f"#/graph/{tom.id}", "#/conversations", "#/conversation/jsonl%3Acheckout-timeouts", "#/documents",

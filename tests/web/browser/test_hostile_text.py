@@ -46,26 +46,26 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WebServe
         ids = [
             memory.add(
                 f"{WORD} {text}", title=text, summary=text, project=text[:60], kind=text[:60], source=text,
-                tags=[text.replace(",", " ")[:60]], metadata={text: text}, near="off",
+                tags=[text.replace(",", " ")[:60]], metadata={text: text}, on_near_duplicate="off",
                 facts=[{"text": f"fact {text}", "kind": text[:60], "confidence": 0.1}],
                 created_at="2026-01-01",
             ).id
             for text in HOSTILE
         ]  # fmt: skip
-        first = memory.add(f"{WORD} {all_of_them}", near="off")
+        first = memory.add(f"{WORD} {all_of_them}", on_near_duplicate="off")
         memory.update(first.id, content=f"{WORD} changed {all_of_them}")
-        memory.relate(first.id, ids[0], "<b>bad</b>")
+        memory.links.add(first.id, ids[0], "<b>bad</b>")
         memory.supersede(ids[1], first.id)
         memory.search(f"{WORD} {all_of_them}", record="log")
-        memory.set_lens("<img src=x onerror=alert(16)>", project="x")
+        memory.lenses.set("<img src=x onerror=alert(16)>", project="x")
         lines = [{"session": "talk", "role": "<i>user</i>"[:20], "content": text} for text in HOSTILE]
         (folder / "chat.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-        memory.import_conversations(folder / "chat.jsonl")
-        session = memory.sessions()[0].id
-        memory.summarise_session(session, all_of_them)
+        memory.transfer.import_conversations(folder / "chat.jsonl")
+        session = memory.sessions.list()[0].id
+        memory.sessions.summarise(session, all_of_them)
         (folder / "hostile.md").write_text(f"# {HOSTILE[1]}\n\n{WORD} {all_of_them}\n", encoding="utf-8")
-        memory.index([folder / "hostile.md"])
-        document = memory.documents()[0].id
+        memory.documents.index([folder / "hostile.md"])
+        document = memory.documents.list()[0].id
     routes = [
         "", f"#/search?q={WORD}", f"#/search?q={quote(all_of_them[:200])}", f"#/search?q={WORD}&other=rank",
         f"#/search?q={WORD}&project={quote(HOSTILE[1])}", "#/timeline", f"#/memory/{first.id}", f"#/memory/{ids[1]}",

@@ -19,8 +19,8 @@ from web_server import TOKEN, WebServer, web_server
 def database(tmp_path: Path) -> Path:
     path = tmp_path / "memory.db"
     with memorist.open(path, embedder="none") as memory:
-        memory.add("The lift is out of order", near="off")
-        memory.add("The coffee is on the third floor", near="off")
+        memory.add("The lift is out of order", on_near_duplicate="off")
+        memory.add("The coffee is on the third floor", on_near_duplicate="off")
     return path
 
 

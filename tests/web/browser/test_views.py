@@ -11,6 +11,7 @@ from tabs import OpenTab, Tab
 
 import memorist
 from memorist.web.server import _LaunchFile
+from memorist.web.server_calls import ServerCalls
 from web_server import WebServer, web_server
 
 
@@ -92,7 +93,7 @@ class TestSearch:
         left.get_by_role("button", name="Good answer").first.click()
         expect(tab.page.get_by_text("Noted as a good answer.")).to_be_visible()
 
-        given = site_memory.feedbacks()
+        given = site_memory.searches.list_feedback()
         assert [(one.query, one.good) for one in given] == [("retries capped", True)]
 
     def test_a_passage_of_a_file_opens_at_its_lines(self, tab: Tab) -> None:
@@ -293,7 +294,7 @@ class TestLookingAround:
         tab.press("Escape", "g", "w")
         tab.heading("What your agent was told")
         expect(tab.page.locator("li.recall").first).to_contain_text("wifi password")
-        database = site_memory.views.settings().settings["database"]
+        database = ServerCalls(site_memory).settings().settings["database"]
         with memorist.open(database, embedder="none", surface="hook") as memory:
             memory.context("who reviews database changes", core=False)
 

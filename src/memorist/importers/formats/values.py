@@ -5,13 +5,14 @@ Each function returns a value in the form that conversations hold, or None for w
 A value is looked up in a table by `look_up` only: a list cannot be a key, and to ask for one raises.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, TypeVar
 
+from memorist.errors import InvalidInput
+from memorist.importers.json_limits import load_json
 from memorist.validation import MAX_NAME_CHARACTERS, clean
 
 _ROLES = (
@@ -102,8 +103,8 @@ def parse_role(value: Any) -> str | None:
 def parse_object(data: Any) -> dict[str, Any] | None:
     """Return the JSON object that a text or bytes hold."""
     try:
-        value = json.loads(data)
-    except (ValueError, TypeError, RecursionError):
+        value = load_json(data, "a value")
+    except (InvalidInput, ValueError, TypeError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 

@@ -1,12 +1,12 @@
 """Exports of ChatGPT and Claude.ai: all conversations of an account, as JSON in a zip."""
 
-import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from memorist.errors import InvalidInput
 from memorist.importers.formats.conversation import ConversationBuilder, TranscriptFormat, add_tools
 from memorist.importers.formats.values import (
     as_list,
@@ -18,6 +18,7 @@ from memorist.importers.formats.values import (
     parse_time,
     parse_title,
 )
+from memorist.importers.json_limits import load_json
 
 # ChatGPT: a tree of messages; one branch of it is the conversation
 
@@ -106,8 +107,8 @@ def _render_mark(marked: re.Match[str]) -> str:
     kind, *fields = marked[1].split("\ue202")
     words: Any = fields[0] if fields and kind in ("url", "link_title") else ""
     if fields and kind == "entity":
-        with suppress(ValueError, LookupError, TypeError, RecursionError):
-            words = json.loads(fields[0])[1]
+        with suppress(InvalidInput, ValueError, LookupError, TypeError, RecursionError):
+            words = load_json(fields[0], "a name")[1]
     space = " " if marked[0].startswith(" ") else ""
     return f"{space}{words}" if isinstance(words, str) and words else ""
 

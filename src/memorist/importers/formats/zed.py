@@ -1,6 +1,5 @@
 """Threads of Zed's agent: rows of threads.db, each a JSON document that is compressed with Zstandard."""
 
-import json
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -21,6 +20,7 @@ from memorist.importers.formats.values import (
     project_of_folder,
 )
 from memorist.importers.input_file import open_zstd, read_document
+from memorist.importers.json_limits import load_json
 from memorist.store.sqlite.foreign import ForeignDatabase
 
 _TABLES = {"threads": ("id", "summary", "updated_at", "data_type", "data")}
@@ -52,7 +52,7 @@ def _unpack(row: Mapping[str, Any]) -> dict[str, Any] | str:
         if row["data_type"] == "zstd":
             with open_zstd(BytesIO(data)) as packed:
                 data = read_document(packed, len(data), "it")
-        thread = json.loads(data)
+        thread = load_json(data, "it")
     except (InvalidInput, ValueError, EOFError, RecursionError) as exc:
         return str(exc)
     return thread if isinstance(thread, dict) else "it is not a JSON object"

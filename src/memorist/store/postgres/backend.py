@@ -47,7 +47,7 @@ class PostgresBackend:
     def open_vectors(self, namespace: str) -> PostgresVectors:
         return PostgresVectors(self.database, namespace)
 
-    def tend(self, connection: Connection, added: int) -> None:
+    def optimize(self, connection: Connection, added: int) -> None:
         """
         Have this connection plan its statements anew after many memories.
 

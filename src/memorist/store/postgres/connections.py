@@ -224,7 +224,7 @@ class PostgresDatabase:
             case errors.QueryCanceled():
                 return SearchTimeout(TOO_LONG)
             case errors.DeadlockDetected() | errors.SerializationFailure():
-                return StoreBusy(f"another program got in the way in {self.path} ({reason}); try again")
+                return StoreBusy(f"another program changed {self.path} at the same time ({reason}); try again")
             case errors.LockNotAvailable():
                 return StoreBusy(
                     f"another process held the write lock of {self.namespace!r} in {self.path} for "

@@ -1,8 +1,8 @@
 """
-The keyword leg on PostgreSQL: the words, phrases, guard and scores of the one on SQLite.
+The keyword leg on PostgreSQL: the words, phrases, pruning and scores of the one on SQLite.
 
 A GIN index finds rows, and PostgreSQL returns of each the positions of the query's tokens; scores are computed here. As
-on SQLite, only rows with a rare word of the query, or a pair of its commoner ones, are scored: the *guard*.
+on SQLite, only rows with a rare word of the query, or a pair of its commoner ones, are scored: the *pruning*.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,16 +10,17 @@ from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from typing import Any, NamedTuple
 
-from memorist.records import NO_FILTER, Match, Query, Term
+from memorist.arguments import NO_FILTER
+from memorist.records import Match, Query, Term
 from memorist.store.database import Connection
 from memorist.store.keyword_search import (
-    FILTERED_GUARD_ROWS,
+    FILTERED_PRUNING_ROWS,
     MAX_FACET_ROWS,
     MIN_GUARDED,
     STEMS,
     Expression,
-    Guard,
     KeywordSearch,
+    Pruning,
     match_past,
 )
 from memorist.store.near_duplicates import write_sharing
@@ -27,6 +28,7 @@ from memorist.store.postgres.raw_query import RawQuery
 from memorist.store.postgres.scoring import Scorer, list_weights
 from memorist.store.postgres.statistics import IN_WALL, TokenStatistics
 from memorist.store.postgres.text_index import (
+    STORED_COLUMNS,
     Phrase,
     as_array,
     is_cut,
@@ -37,8 +39,7 @@ from memorist.store.postgres.text_index import (
 from memorist.store.postgres.vocabulary import PostgresVocabulary
 from memorist.store.records import KeywordMatches, Scope
 from memorist.store.word_matching import (
-    INDEX_COLUMNS,
-    Atom,
+    QueryToken,
     bm25_idf,
     measure_coverage,
 )
@@ -56,17 +57,17 @@ class Search(KeywordSearch):
     """A query translated for the indexes."""
 
     expansions: dict[Phrase, list[str] | None] = field(default_factory=dict)  # None: too many
-    scored_counts: dict[Atom, int] = field(default_factory=dict)
+    scored_counts: dict[QueryToken, int] = field(default_factory=dict)
     limit: int = 0
     min_found: int = 0
     weights: Sequence[float] = ()
 
-    def count_rows(self, *, guarded: bool) -> int:
+    def count_rows(self, *, pruned: bool) -> int:
         """Return how many rows have to be read, at most."""
-        is_guarded = guarded and (self.is_narrow or self.guard is not None)
-        return FILTERED_GUARD_ROWS if is_guarded else sum(self.scored_counts.values())
+        is_pruned = pruned and (self.is_narrow or self.pruning is not None)
+        return FILTERED_PRUNING_ROWS if is_pruned else sum(self.scored_counts.values())
 
-    def list_phrases(self, expression: Expression, atoms: Iterable[Atom]) -> list[Phrase]:
+    def list_phrases(self, expression: Expression, atoms: Iterable[QueryToken]) -> list[Phrase]:
         return [Phrase.from_atom(atom, stemmed=expression.index == STEMS) for atom in atoms]
 
 
@@ -98,7 +99,7 @@ class PostgresKeywordIndex:
         """Return memories with words of the query, best first: with all words, then some, then only the commonest."""
         search, filter = self.prepare(query, scope), scope.filter
         search.limit, search.min_found = limit, min(limit, max(page, MIN_GUARDED))
-        search.weights = list_weights(weights, INDEX_COLUMNS)
+        search.weights = list_weights(weights, STORED_COLUMNS)
         found = None if query.raw is None else self._match_raw(connection, query.raw, search)
         raw, all_keys = None if found is None else query.raw, None
         if found is None:
@@ -108,7 +109,7 @@ class PostgresKeywordIndex:
             found, all_keys = self._run(connection, search)
         if filter.as_of is not None:
             all_keys = None
-            columns = dict(zip(INDEX_COLUMNS, search.weights, strict=True))
+            columns = dict(zip(STORED_COLUMNS, search.weights, strict=True))
             found += match_past(connection, self.namespace, filter, search.past_query(raw), columns)
             found = sorted(found, key=lambda match: (not match.has_all_words, -match.score, match.key))[:limit]
         unknown = tuple(atom.text for atom, count in search.counts.items() if not count)
@@ -124,8 +125,8 @@ class PostgresKeywordIndex:
         asked = {atom: each.index == STEMS for each in search.expressions for atom in each.atoms}
         # Unspaced script is looked for as pairs of characters, but where all of it is required, scored as phrases.
         scored = {atom: each.index == STEMS for each in search.expressions for atom in each.required}
-        counted = asked | scored if search.needs_all and not search.walled else asked
-        project = search.values["project"] if search.walled else None
+        counted = asked | scored if search.needs_all else asked
+        project = search.values["project"] if search.restricted else None
         rows, search.mean_length, search.scored_counts = self._statistics.count(connection, counted, project)
         search.is_unrestricted = not search.where
         search.weigh(rows, {atom: search.scored_counts[atom] for atom in asked})
@@ -144,7 +145,7 @@ class PostgresKeywordIndex:
         # The index holds unspaced script as pairs of characters, and only terms are split into them.
         if any(len(run) > 2 for run in tokenizer.find_unspaced_runs(expression)):
             return None
-        raw = RawQuery(expression)
+        raw = RawQuery(expression, stemmed=search.stemmed)
         if not raw.is_valid():
             return None
         planned = replace(search)
@@ -156,7 +157,7 @@ class PostgresKeywordIndex:
         keys = self._find_raw(connection, raw, search)
         texts = self._read_columns(connection, keys)
         # Behind a wall, an expression's phrases count alike.
-        idfs = [] if search.walled else self._weight_raw(connection, raw)
+        idfs = [] if search.restricted else self._weight_raw(connection, raw)
         return raw.match(texts, search.weights, idfs, search.mean_length or 1.0)
 
     def _weight_raw(self, connection: Connection, raw: RawQuery) -> list[float]:
@@ -192,11 +193,11 @@ class PostgresKeywordIndex:
 
     def _run(self, connection: Connection, search: Search) -> tuple[list[Match], list[int] | None]:
         """
-        Rank the rows behind the guard and, if they are too few, the rest.
+        Rank the rows behind the pruning and, if they are too few, the rest.
 
-        The second result are the keys of all rows with a word, if the guard is everything that may be found.
+        The second result are the keys of all rows with a word, if the pruning is everything that may be found.
         """
-        ranked = self._rank(connection, search, guarded=True)
+        ranked = self._rank(connection, search, pruned=True)
         all_keys = [row.key for row in ranked] if search.is_narrow and ranked else None
         found = ranked[: search.limit]
         if len(ranked) < search.min_found:
@@ -208,10 +209,10 @@ class PostgresKeywordIndex:
     def _list_fallbacks(self, connection: Connection, search: Search, *, found: bool) -> list[RankedRow]:
         """Return all rows with one of the words, then rows with only common words, and with parts of words."""
         rows: dict[int, RankedRow] = {}
-        if search.guard is not None:
-            ranked = self._rank(connection, search, guarded=False)[: search.limit]
+        if search.pruning is not None:
+            ranked = self._rank(connection, search, pruned=False)[: search.limit]
             rows |= {row.key: row for row in ranked}
-        if search.spare:
+        if search.stopwords:
             for key in self._find_spare(connection, search):
                 rows.setdefault(key, RankedRow(key, 0.0))
         if search.substring is not None and not found:
@@ -232,14 +233,14 @@ class PostgresKeywordIndex:
             if row.key in texts  # or it was deleted since
         ]
 
-    def _rank(self, connection: Connection, search: Search, *, guarded: bool) -> list[RankedRow]:
+    def _rank(self, connection: Connection, search: Search, *, pruned: bool) -> list[RankedRow]:
         """Return the best rows by BM25, best first, with the scores of several indexes added up."""
         self._expand_prefixes(connection, search)
         scores: dict[int, list[tuple[float, bool]]] = {}
         unwritten: set[int] = set()  # rows without the symbols that the query ends in
         for expression in search.expressions:
             scorer = self._make_scorer(search, expression)
-            rows = self._scan(connection, search, expression, guarded=guarded)
+            rows = self._scan(connection, search, expression, pruned=pruned)
             if any(row[3] for row in rows):
                 rows = self._complete(connection, rows, stemmed=expression.index == STEMS)
             for rid, length, columns, _, found, is_written in rows:
@@ -263,17 +264,17 @@ class PostgresKeywordIndex:
         )
 
     def _scan(
-        self, connection: Connection, search: Search, expression: Expression, *, guarded: bool
+        self, connection: Connection, search: Search, expression: Expression, *, pruned: bool
     ) -> list[tuple[Any, ...]]:
         """Return the rows of one index that are to be scored, with the positions of the query's tokens."""
         stemmed = expression.index == STEMS
         phrases = search.list_phrases(expression, (*expression.atoms, *expression.required))
         values = search.values | {"tokens": _list_tokens(phrases, search.expansions)}
-        is_narrow = guarded and search.is_narrow
+        is_narrow = pruned and search.is_narrow
         if is_narrow:
             source = _SCAN_PASSING.format("stems" if stemmed else "words")
         else:
-            query, loose = _write_query(search, expression, guarded=guarded)
+            query, loose = _write_query(search, expression, pruned=pruned)
             if query is None:
                 return []
             values |= {"stemmed": int(stemmed), "query": query, "loose": loose}
@@ -287,7 +288,7 @@ class PostgresKeywordIndex:
         joined = ""
         if filtered or tests:
             # Looks up the memories of some rows one by one, where PostgreSQL would rather read all memories.
-            fence = "offset 0" if search.count_rows(guarded=guarded) <= _MAX_LOOKUPS else ""
+            fence = "offset 0" if search.count_rows(pruned=pruned) <= _MAX_LOOKUPS else ""
             joined = f"""
                 cross join lateral (
                     select {" and ".join(tests) or "true"} as written from memories m
@@ -310,7 +311,7 @@ class PostgresKeywordIndex:
         complete = []
         for row in rows:
             if row[0] in texts:
-                columns = dict(zip(INDEX_COLUMNS, texts[row[0]], strict=True))
+                columns = dict(zip(STORED_COLUMNS, texts[row[0]], strict=True))
                 found = write_found(tokenize_columns(columns, stemmed=stemmed).positions)
                 row = (*row[:4], found, *row[5:])
             complete.append(row)
@@ -336,7 +337,7 @@ class PostgresKeywordIndex:
 
     def _find_spare(self, connection: Connection, search: Search) -> list[int]:
         """Return the newest rows with nothing but words so common that they say little."""
-        expression = search.spare[0]
+        expression = search.stopwords[0]
         phrases = search.list_phrases(expression, expression.atoms)
         query = " | ".join(filter(None, (phrase.write() for phrase in phrases)))
         column = "stems" if expression.index == STEMS else "words"
@@ -380,7 +381,7 @@ class PostgresKeywordIndex:
         The last result is True if all of them are known to pass the filter.
         """
         search, filter = self.prepare(query, scope), scope.filter
-        search.weights = [0.0] * len(INDEX_COLUMNS)
+        search.weights = [0.0] * len(STORED_COLUMNS)
         if search.expressions and (filtered or filter.as_of is not None):
             self.plan(connection, search)
         raw = by_raw = None
@@ -414,13 +415,13 @@ class PostgresKeywordIndex:
 
     def _select_by_words(self, search: Search, values: dict[str, Any], *, filtered: bool) -> str:
         """Return a query for the rows with words of the query; add its values to others."""
-        guarded = sum(search.counts.values()) > MAX_FACET_ROWS
+        pruned = sum(search.counts.values()) > MAX_FACET_ROWS
         arms = []
         for number, expression in enumerate(search.expressions):
-            query, loose = _write_query(search, expression, guarded=guarded)
+            query, loose = _write_query(search, expression, pruned=pruned)
             values |= {f"found{number}": query or "", f"loose{number}": loose}
             wall, where = "", ""
-            if search.walled:
+            if search.restricted:
                 wall, values["project"] = f"join memories m on m.rid = t.rid and {IN_WALL}", search.values["project"]
             if filtered and search.is_narrow:
                 where, values["listed"] = "where t.rid = any(cast(:listed as bigint[]))", search.values["listed"]
@@ -445,7 +446,7 @@ _SCAN_PASSING = f"""(
     from memory_texts t
     where {_TENANT} and t.rid = any(cast(:listed as bigint[])))"""
 _SELECT_COLUMNS = f"""
-    select m.rid, {", ".join(f"m.{column}" for column in INDEX_COLUMNS)}
+    select m.rid, {", ".join(f"m.{column}" for column in STORED_COLUMNS)}
     from memories m
     where m.rid = any(cast(:keys as bigint[]))
 """
@@ -476,16 +477,16 @@ def _order(
     return [RankedRow(rid, score, has_all) for has_all, score, rid in best]
 
 
-def _write_query(search: Search, expression: Expression, *, guarded: bool) -> tuple[str | None, str | None]:
+def _write_query(search: Search, expression: Expression, *, pruned: bool) -> tuple[str | None, str | None]:
     """
     Return the tsquery for the rows of an expression, and the one without the order of words in phrases.
 
     The first is None if no row can match; the second is None if there are no phrases.
     """
     if search.needs_all:
-        sets: Guard = [expression.required]
-    elif guarded and search.guard is not None:
-        sets = search.guard
+        sets: Pruning = [expression.required]
+    elif pruned and search.pruning is not None:
+        sets = search.pruning
     else:
         sets = [(atom,) for atom in expression.atoms]
     strict, loose = (
@@ -495,7 +496,7 @@ def _write_query(search: Search, expression: Expression, *, guarded: bool) -> tu
     return strict or None, loose if loose != strict else None
 
 
-def _write_set(search: Search, expression: Expression, atoms: Sequence[Atom], *, loose: bool) -> str | None:
+def _write_set(search: Search, expression: Expression, atoms: Sequence[QueryToken], *, loose: bool) -> str | None:
     parts = [phrase.write(loose=loose) for phrase in search.list_phrases(expression, atoms)]
     return None if None in parts else f"({' & '.join(filter(None, parts))})"
 

@@ -12,20 +12,21 @@ from typing import Any
 import apsw
 from apsw import fts5query
 
-from memorist.store.postgres.text_index import Columns, Phrase
+from memorist.store.keyword_search import is_raw_stemmed
+from memorist.store.postgres.text_index import STORED_COLUMNS, Columns, Phrase
 from memorist.store.sqlite.bm25 import register_functions
-from memorist.store.word_matching import INDEX_COLUMNS, Atom
+from memorist.store.word_matching import QueryToken
 from memorist.text import tokenizer
 
-_COLUMNS = ", ".join(INDEX_COLUMNS)
-_ALL_COLUMNS = frozenset(range(len(INDEX_COLUMNS)))
+_COLUMNS = ", ".join(STORED_COLUMNS)
+_ALL_COLUMNS = frozenset(range(len(STORED_COLUMNS)))
 
 
 @dataclass(frozen=True, slots=True)
 class RawPhrase:
     """A phrase of an expression, which may ask for some columns, by number, or for their beginnings."""
 
-    atom: Atom
+    atom: QueryToken
     columns: frozenset[int] = _ALL_COLUMNS
     initial: bool = False
 
@@ -46,20 +47,20 @@ class RawPhrase:
 class RawQuery:
     """An expression of which rows with `query` may match; `phrases` are in its order."""
 
-    def __init__(self, expression: str) -> None:
+    def __init__(self, expression: str, *, stemmed: bool = True) -> None:
         self.expression = expression
-        self.stemmed = "*" not in expression
+        self.stemmed = is_raw_stemmed(expression, stemmed=stemmed)
         try:
             tree: Any = fts5query.parse_query_string(expression)
             self.phrases = list(_list_phrases(tree, _ALL_COLUMNS))
             self.query, self.loose = self._write(tree, loose=False), self._write(tree, loose=True)
         except (fts5query.ParseError, RecursionError):
             # FTS5 reads it, so it has words, and one of them is in every row that matches.
-            self.phrases = [RawPhrase(Atom(token)) for token in tokenizer.list_tokens(expression)]
+            self.phrases = [RawPhrase(QueryToken(token)) for token in tokenizer.list_tokens(expression)]
             parts = [self.tokenize(phrase.atom).write() for phrase in self.phrases]
             self.query = self.loose = " | ".join(filter(None, parts)) or None
 
-    def tokenize(self, atom: Atom) -> Phrase:
+    def tokenize(self, atom: QueryToken) -> Phrase:
         return Phrase.from_atom(atom, stemmed=self.stemmed)
 
     def _write(self, tree: Any, *, loose: bool) -> str | None:
@@ -122,7 +123,7 @@ def _list_phrases(tree: Any, columns: frozenset[int]) -> Iterator[RawPhrase]:
         case fts5query.PHRASE():
             yield RawPhrase(_read_phrase(tree), columns, tree.initial)
         case fts5query.COLUMNFILTER():
-            named = {number for number, name in enumerate(INDEX_COLUMNS) if name in map(str.lower, tree.columns)}
+            named = {number for number, name in enumerate(STORED_COLUMNS) if name in map(str.lower, tree.columns)}
             yield from _list_phrases(tree.query, columns & named if tree.filter == "include" else columns - named)
         case fts5query.NOT():
             yield from _list_phrases(tree.match, columns)
@@ -132,10 +133,10 @@ def _list_phrases(tree: Any, columns: frozenset[int]) -> Iterator[RawPhrase]:
                 yield from _list_phrases(part, columns)
 
 
-def _read_phrase(phrase: Any) -> Atom:
+def _read_phrase(phrase: Any) -> QueryToken:
     """Return a phrase, with those that a plus appends to it, as one atom."""
     texts = [phrase.phrase]
     while phrase.plus is not None:
         phrase = phrase.plus
         texts.append(phrase.phrase)
-    return Atom(" ".join(texts), phrase.prefix)
+    return QueryToken(" ".join(texts), phrase.prefix)

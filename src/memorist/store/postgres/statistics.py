@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from memorist.forks import renew_after_fork
 from memorist.store.database import Connection
 from memorist.store.postgres.text_index import Phrase, as_array
-from memorist.store.word_matching import Atom
+from memorist.store.word_matching import QueryToken
 
 IN_WALL = "m.namespace = :namespace and m.project = :project and m.deleted_at is null"
 _MAX_COUNTS = 20_000  # remembered
@@ -60,8 +60,8 @@ class TokenStatistics:
         self._lock = threading.RLock()
 
     def count(
-        self, connection: Connection, atoms: Mapping[Atom, bool], project: str | None
-    ) -> tuple[int, float, dict[Atom, int]]:
+        self, connection: Connection, atoms: Mapping[QueryToken, bool], project: str | None
+    ) -> tuple[int, float, dict[QueryToken, int]]:
         """
         Return the number of all memories, their mean length in tokens, and how many have each atom.
 

@@ -13,8 +13,10 @@ from functools import lru_cache
 from typing import Any
 
 from memorist.store.database import Connection
-from memorist.store.word_matching import INDEX_COLUMNS, Atom
+from memorist.store.word_matching import QueryToken
 from memorist.text import tokenizer
+
+STORED_COLUMNS = ("title", "content", "tags", "source", "segments", "facts")  # as `memory_texts.columns` numbers them
 
 MAX_LEXEME_CHARACTERS = 255  # a key of the vocabulary must fit into a page of its index
 _MAX_POSITION = 16_382  # PostgreSQL takes everything behind it for 16,383
@@ -41,7 +43,7 @@ def tokenize_columns(texts: Mapping[str, str | None], *, stemmed: bool) -> TextT
     positions: Positions = {}
     columns = []
     length, place = 0, 1
-    for number, name in enumerate(INDEX_COLUMNS):
+    for number, name in enumerate(STORED_COLUMNS):
         tokens = split(texts.get(name) or "")
         if not tokens:
             continue
@@ -71,7 +73,7 @@ def write_tsvector(positions: Positions) -> tuple[str, bool]:
 
 def is_cut(length: int, found: str) -> bool:
     """Tell if a row of so many tokens may lack positions of those that were found in it."""
-    return bool(found) and (length >= _MAX_POSITION - len(INDEX_COLUMNS) or found.count(",") >= MAX_POSITIONS - 1)
+    return bool(found) and (length >= _MAX_POSITION - len(STORED_COLUMNS) or found.count(",") >= MAX_POSITIONS - 1)
 
 
 def as_array(values: Iterable[int | str]) -> str:
@@ -119,7 +121,7 @@ class Phrase:
     prefix: bool
 
     @classmethod
-    def from_atom(cls, atom: Atom, *, stemmed: bool) -> "Phrase":
+    def from_atom(cls, atom: QueryToken, *, stemmed: bool) -> "Phrase":
         tokens = tokenizer.list_stems(atom.text) if stemmed else tokenizer.list_tokens(atom.text)
         return cls(tuple(token[:MAX_LEXEME_CHARACTERS] for token in tokens), atom.prefix)
 
@@ -195,7 +197,7 @@ _INDEX = """
 
 
 def _index_row(rid: int, namespace: str, *texts: str | None) -> dict[str, Any]:
-    columns = dict(zip(INDEX_COLUMNS, texts, strict=True))
+    columns = dict(zip(STORED_COLUMNS, texts, strict=True))
     stems, words = tokenize_columns(columns, stemmed=True), tokenize_columns(columns, stemmed=False)
     (stem_vector, clipped), (word_vector, word_clipped) = map(write_tsvector, (stems.positions, words.positions))
     return {

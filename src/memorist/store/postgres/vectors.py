@@ -25,9 +25,10 @@ import psycopg
 from numpy.typing import NDArray
 from psycopg import errors
 
+from memorist.arguments import Filter
 from memorist.errors import StoreError
 from memorist.forks import renew_after_fork
-from memorist.records import Filter, Match, Model
+from memorist.records import Match, Model
 from memorist.store.database import Connection
 from memorist.store.filters import filter_conditions
 from memorist.store.metadata_index import MetadataIndex
@@ -142,7 +143,7 @@ class PostgresVectors(Vectors):
     # Searching
 
     def find_nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches:
-        wall = scope.filter.wall
+        wall = scope.filter.restriction
         # The index of fields may be changed between two statements that do not see one moment.
         is_filtered = scope.filter.metadata is not None and scope.keys is None
         with self._database.snapshot() if is_filtered else self._database.reading() as connection:
@@ -207,7 +208,7 @@ class PostgresVectors(Vectors):
         self, connection: Connection, filter: Filter, nearest: str, values: dict[str, Any], *, complete: str = "true"
     ) -> _Found:
         """Run a search, and look at the state of the namespace, or of what is within the wall, in one round trip."""
-        where, more = filter_conditions(filter.wall)
+        where, more = filter_conditions(filter.restriction)
         sql = f"{nearest} {_STATE.format(live=f'{self._live} {where}', complete=complete)}"
         keys, scores, is_complete, waiting, others, total, self._parts = connection.fetch(sql, values | more)[0]
         matches = [Match(key, score) for key, score in zip(keys or (), scores or (), strict=True)]
@@ -215,8 +216,8 @@ class PostgresVectors(Vectors):
 
     def _can_use_index(self, connection: Connection, known: _Known, filter: Filter, limit: int) -> bool:
         """Return whether there is an index, and so much passes the filter that it is faster than comparing it all."""
-        # Of a walled one, what lies beyond may not even decide which matches are looked at.
-        if known.indexed is None or filter.walled:
+        # Of a restricted one, what lies beyond may not even decide which matches are looked at.
+        if known.indexed is None or filter.restricted:
             return False
         narrow, until = self._narrow.get(_ignore_moment(filter), (False, 0.0))
         if until < time.monotonic():

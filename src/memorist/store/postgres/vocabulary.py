@@ -9,7 +9,7 @@ from memorist.records import Term
 from memorist.store.database import Connection
 from memorist.store.postgres.text_index import Phrase, as_array
 from memorist.store.vocabulary import MAX_COUNTED, MAX_SPELLINGS, MAX_SPELT, MAX_WORD_CHARACTERS, Vocabulary
-from memorist.store.word_matching import Atom
+from memorist.store.word_matching import QueryToken
 from memorist.text.tokenizer import fold, stem_words
 
 _LAST_CHARACTER = "\U0010ffff"  # no word goes on with it
@@ -80,7 +80,9 @@ class PostgresVocabulary(Vocabulary):
         return found
 
     def find_known(self, connection: Connection, terms: Sequence[Term]) -> set[Term]:
-        phrases = {term: Phrase.from_atom(Atom(term.text, term.prefix), stemmed=not term.prefix) for term in terms}
+        phrases = {
+            term: Phrase.from_atom(QueryToken(term.text, term.prefix), stemmed=not term.prefix) for term in terms
+        }
         words = {term: phrase.tokens[0] for term, phrase in phrases.items() if phrase.is_word}
         values = {"namespace": self._namespace, "words": as_array(set(words.values()))}
         listed = {term for (term,) in connection.fetch(_KNOWN_STEMS, values)} if words else set()

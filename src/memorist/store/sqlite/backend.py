@@ -69,7 +69,7 @@ class SqliteBackend:
     def open_vectors(self, namespace: str) -> SqliteVectors:
         return SqliteVectors(self.database, namespace)
 
-    def tend(self, connection: Connection, added: int) -> None:
+    def optimize(self, connection: Connection, added: int) -> None:
         if added < MERGE_EVERY:  # a large batch is one segment, and FTS5 itself merges a few of those
             self._unmerged += added
         if self._unmerged >= MERGE_EVERY:

@@ -11,10 +11,16 @@ import apsw
 from memorist.atomic_file import is_special, make_folder
 from memorist.errors import Hint, InvalidInput, StoreCorrupt, StoreError
 from memorist.store.migrations import list_pending, load_migrations, migrate
-from memorist.store.sqlite.connections import APPLICATION_ID, ConnectionPool, SqliteSchema
+from memorist.store.sqlite.connections import ConnectionPool, SqliteSchema
 from memorist.store.sqlite.copies import COMPANIONS, choose_kept_name, copy_pages, rename_durably, temporary_file
 from memorist.store.sqlite.dialect import SqliteConnection
-from memorist.store.sqlite.generations import draw_generation, next_generation, set_generation
+from memorist.store.sqlite.generations import (
+    draw_generation,
+    is_application_id,
+    next_generation,
+    see_generation,
+    set_generation,
+)
 from memorist.store.sqlite.maintenance import find_file_problems
 
 BEFORE_RESTORE = "restore"  # memory.db.before-restore is the database that a backup replaced
@@ -137,7 +143,7 @@ def _is_of_another_program(database: Path) -> bool:
     """Tell by the header of a file if it is a SQLite database of another program."""
     with database.open("rb") as file:
         header = file.read(72)
-    return header.startswith(b"SQLite format 3\0") and header[68:] != APPLICATION_ID.to_bytes(4, "big")
+    return header.startswith(b"SQLite format 3\0") and not is_application_id(int.from_bytes(header[68:]))
 
 
 def overwrite(pool: ConnectionPool, part: Path, kept: Path, is_wanted: Callable[[], bool] = lambda: True) -> bool:
@@ -155,7 +161,7 @@ def overwrite(pool: ConnectionPool, part: Path, kept: Path, is_wanted: Callable[
             with temporary_file(kept) as copy:
                 copy_pages(old, copy)
                 rename_durably(copy, kept)
-            set_generation(part, next_generation(old.pragma("user_version")))  # the log goes on
+            set_generation(part, next_generation(see_generation(old)))  # the log goes on
             pool.retry_while_locked(lambda: backup.step(-1))
     return True
 
@@ -207,7 +213,7 @@ def _translate_system_errors(target: Path) -> Iterator[None]:
 def _check_copy(part: Path, counts: dict[str, int], target: Path) -> None:
     with closing(_open_read_only(part)) as copy:
         problems = list(find_file_problems(copy))
-        if copy.pragma("application_id") != APPLICATION_ID or _count_rows(copy) != counts:
+        if not is_application_id(copy.pragma("application_id")) or _count_rows(copy) != counts:
             problems.append("it has not all rows of the original")
     if problems:
         raise StoreCorrupt(

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache, partial
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from memorist.store.sqlite.salvage import TABLES, Salvager
 from memorist.store.sqlite.vectors import read_block_parts, read_block_vectors
 from memorist.store.statistics import count_memories
 from memorist.store.vector_scan import encode, unpack
-from memorist.store.writes import content_hash, identity_hash
+from memorist.store.writes import HASH_BYTES, content_hash, hash_texts, identity_hash, is_unhashed
 
 _ATTEMPTS = 3  # to make the file again, if others write meanwhile
 
@@ -39,6 +39,8 @@ def check_database(pool: ConnectionPool, namespace: str, *, repair: bool) -> Che
     checked = Checked(namespace)
     problems = _find_problems(pool, checked)
     left = problems
+    if repair and not pool.read_only:
+        _hash_texts(pool, checked)
     if repair and problems:
         if pool.read_only:
             raise StoreError(f"{pool.path} was opened read-only, and cannot be repaired")
@@ -49,8 +51,23 @@ def check_database(pool: ConnectionPool, namespace: str, *, repair: bool) -> Che
         problems = [*problems, *(problem for problem in left if problem not in problems)]
     repaired = [problem for problem in problems if problem not in left]
     skipped = ["full text: checking it needs the right to write"] if pool.read_only else []
+    skipped += _find_unhashed(pool, checked)
     memories, vectors = count_memories(pool, namespace)
     return CheckReport(not left, tuple(problems), tuple(repaired), tuple(skipped), memories, vectors)
+
+
+def _hash_texts(pool: ConnectionPool, checked: Checked) -> None:
+    """Hash the texts that other programs wrote, if the table can be read."""
+    with suppress(StoreError), pool.writing() as connection:
+        hash_texts(connection, checked.in_namespace(), checked.values)
+
+
+def _find_unhashed(pool: ConnectionPool, checked: Checked) -> Iterator[str]:
+    """Yield how many texts have no hash to be compared with."""
+    sql = f"select count(*) from memories where length(content_hash) <> {HASH_BYTES} and {checked.in_namespace()}"
+    with suppress(StoreError), pool.reading() as connection:
+        if count := connection.fetch_value(sql, checked.values):
+            yield f"text: {count} written by plain SQL have no hash yet; a repair makes it"
 
 
 def _find_problems(pool: ConnectionPool, checked: Checked) -> list[str]:
@@ -206,7 +223,8 @@ def _find_text_problems(connection: SqliteConnection, checked: Checked) -> Itera
             broken = [name for name, text in texts.items() if text is not None and not _is_utf8(text)]
             for name in broken:
                 yield f"text: the {name} of {_name_row(table, number, texts)} is not UTF-8"
-            if table == "memories" and "content" not in broken and not _has_hash(texts, hash):
+            unhashed = table != "memories" or is_unhashed(hash)
+            if not unhashed and "content" not in broken and not _has_hash(texts, hash):
                 yield f"text: the text of {_name_row(table, number, texts)} is not the one that was stored"
 
 

@@ -30,22 +30,25 @@ from memorist.store.sqlite.copies import (
 )
 from memorist.store.sqlite.dialect import SqliteConnection, decode_text
 from memorist.store.sqlite.generations import (
+    APPLICATION_ID,
     FileIdentity,
     advance_generation,
+    begin_generations,
     belongs_to,
-    draw_generation,
+    is_application_id,
     read_generation,
     read_logged_generations,
+    see_generation,
     set_foreign_log_aside,
 )
 from memorist.text.tokenizer import fold
 from memorist.time_limit import is_time_up
 
-APPLICATION_ID = 0x52434C54  # "RCLT", in the header of every Memorist database
 BEFORE_REPLACEMENT = "replacement"  # memory.db.before-replacement was open when another file took its name
 _log = logging.getLogger(__name__)
 _PAGE_CACHE_KIB = 4_096  # of each connection; the system has one for all, and eight times as much saves 3 to 6 %
 _BEGIN_WRITING = "begin immediate"
+_IMMUTABLE = "?immutable=1"
 _STEPS_BETWEEN_CHECKS = 10_000  # of SQLite's virtual machine, some milliseconds
 _MIN_WAIT, _MAX_WAIT = 0.001, 0.05  # seconds between two attempts at a locked database
 
@@ -75,6 +78,7 @@ class ConnectionPool:
         self._forking = False
         self._idle: list[SqliteConnection] = []
         self._loans: set[_Loan] = set()
+        self._open_connections: weakref.WeakSet[SqliteConnection] = weakref.WeakSet()
         self._closed = False
         self._identity: FileIdentity | None = None
         self._is_left = False  # the file was deleted or replaced, and its last connections are closed
@@ -114,7 +118,7 @@ class ConnectionPool:
         if not file.exists():
             raise StoreError(f"{self.path} does not exist, and read-only it cannot be created")
         if not os.access(file.parent, os.W_OK) and not Path(f"{self.path}-wal").exists():
-            name += "?immutable=1"  # otherwise SQLite needs a -shm file, which cannot be made here
+            name += _IMMUTABLE  # otherwise SQLite needs a -shm file, which cannot be made here
         return name, flags | apsw.SQLITE_OPEN_READONLY
 
     def _set_foreign_log_aside(self) -> None:
@@ -265,6 +269,8 @@ class ConnectionPool:
                         connection.execute("rollback")
                     # A cursor that Ctrl-C stopped, and whose frames are kept, holds on to what it saw of the database.
                     usable = connection.txn_state("main") == apsw.SQLITE_TXN_NONE
+                    if self._identity and self._open_connections and not self._identity.has_log:
+                        self._identity.remember_log()  # of a new file, SQLite makes it with the first transaction
                     if self._is_left:  # it may be the only one
                         self._keep(connection)
                 except apsw.Error:
@@ -306,7 +312,7 @@ class ConnectionPool:
         if self._identity is None or self._identity.is_untouched():
             return self._is_left
         with self._lock:  # which keeps the process from forking while SQLite reads the file
-            if self._identity.is_same():
+            if self._identity.is_same() and not self._is_view_outdated() and self._has_log():
                 return self._is_left
             if not self._is_left:
                 self._is_left = True
@@ -317,6 +323,35 @@ class ConnectionPool:
                     self._close_connection(connection)
         return True
 
+    def _is_view_outdated(self) -> bool:
+        """
+        Tell if an idle connection sees less than the file has: what it has cached is of another file.
+
+        A file gets only what is in the log, which every connection sees before, unless it is opened as immutable.
+        """
+        if self._identity and self._idle and not self._name.endswith(_IMMUTABLE):
+            with suppress(apsw.Error):
+                return not self._identity.may_become(see_generation(self._idle[-1]))
+        return False
+
+    def _has_log(self) -> bool:
+        """
+        Tell if what is written next goes to the log beside the file, if need be by other connections.
+
+        Another process may have opened a file that was written over this one, and set the log aside. Or it took this
+        process for ended, as anybody here has read and closed the file, which ends its locks, and removed the log.
+        """
+        assert self._identity is not None
+        if not self._open_connections or not self._identity.is_log_gone():
+            return True
+        if self._loans or not self._idle or not self._identity.is_generation(see_generation(self._idle[-1])):
+            return False
+        connections, self._idle = [*self._idle, *self._take_observer()], []
+        for connection in connections:
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            self._close_connection(connection)
+        return True
+
     def _keep(self, connection: SqliteConnection) -> None:
         if self._kept is None and not self.read_only:
             with suppress(OSError, apsw.Error):  # the file that is there now is what counts
@@ -325,13 +360,21 @@ class ConnectionPool:
     def _keep_open_database(self, connection: SqliteConnection) -> Path | None:
         """Keep what a connection to a file reaches that is no longer there; return the new file, if there is one."""
         assert self._identity is not None
-        generation = connection.pragma("user_version")
+        generation = see_generation(connection)
         if self._identity.may_become(generation):  # otherwise it reads what others write to the new file
             if not os.path.lexists(self.file):
                 return None
             if not self._identity.is_inode_of(self.file):
                 return self._copy_aside(connection, generation)
-        return set_foreign_log_aside(self.file, BEFORE_REPLACEMENT)
+            if self._identity.is_log_gone():
+                return self._find_kept_log(generation) or self._copy_aside(connection, generation)
+        return set_foreign_log_aside(self.file, BEFORE_REPLACEMENT) or self._find_kept_log(generation)
+
+    def _find_kept_log(self, generation: int) -> Path | None:
+        """Return the log with a commit of this process that another one has set aside."""
+        database = Path(self.file)
+        logs = database.parent.glob(f"{glob.escape(database.name)}.before-{BEFORE_REPLACEMENT}*-wal")
+        return next((log for log in logs if generation in read_logged_generations(log)), None)
 
     def _copy_aside(self, connection: SqliteConnection, generation: int) -> Path:
         """Copy the database that is still open, unless another process has done so, and remove its log."""
@@ -353,6 +396,8 @@ class ConnectionPool:
             if self._identity and self._identity.is_renamed():
                 self._take_log_in(connection)
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        with self._lock:  # before it is closed: whoever opens one afterwards may find another log
+            self._open_connections.discard(connection)
         connection.close(True)
 
     def _take_log_in(self, connection: SqliteConnection) -> None:
@@ -389,20 +434,30 @@ class ConnectionPool:
                 self._configure(connection)
                 if not self.in_memory:
                     self._identity = self._identity or FileIdentity(self._address)
+                    self._register(connection)
                     self.require_same_file()
             except FileNotFoundError as exc:
                 connection.close()
                 raise StoreError(f"{self.path} was deleted while it was opened; open it again") from exc
             except BaseException:
+                self._open_connections.discard(connection)
                 connection.close()
                 raise
         return connection
+
+    def _register(self, connection: SqliteConnection) -> None:
+        """Note that a connection has opened the log, as all but those to an immutable file do."""
+        if not self._name.endswith(_IMMUTABLE):
+            with self._lock:
+                if self._identity and not self._open_connections:
+                    self._identity.remember_log()
+                self._open_connections.add(connection)
 
     def _configure(self, connection: SqliteConnection) -> None:
         connection.set_busy_handler(self._make_busy_handler())
         # In this order: tables and application id are made in one transaction, so whoever sees a table sees the id.
         has_tables = connection.execute("select 1 from sqlite_master").get
-        if has_tables and connection.pragma("application_id") != APPLICATION_ID:
+        if has_tables and not is_application_id(connection.pragma("application_id")):
             raise StoreCorrupt(f"{self.path} is a database of another program; choose another file for Memorist")
         if not self.read_only and not self.in_memory:
             if not has_tables:
@@ -420,8 +475,7 @@ class ConnectionPool:
     def _begin_generations(self, connection: SqliteConnection) -> None:
         """Give an empty file its generation, in the file itself: before there is a log."""
         self.retry_while_locked(lambda: connection.execute(_BEGIN_WRITING))
-        if not connection.pragma("user_version"):
-            connection.pragma("user_version", draw_generation())
+        begin_generations(connection)
         self.retry_while_locked(lambda: connection.execute("commit"))
 
     def _make_busy_handler(self) -> Callable[[int], bool]:
@@ -543,7 +597,8 @@ class SqliteSchema:
                 hint=Hint("salvage", self._pool.path),
             ) from exc
         self._connection.execute("insert into _migrations(name, sha256) values (?, ?)", (name, digest))
-        self._connection.pragma("application_id", APPLICATION_ID)
+        if not is_application_id(self._connection.pragma("application_id")):
+            self._connection.pragma("application_id", APPLICATION_ID)
 
     def save_copy(self, before: str) -> None:
         """Copy the whole database, as it was before a migration, to a file beside it. The write lock is held."""

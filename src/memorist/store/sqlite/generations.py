@@ -2,12 +2,17 @@
 Generations: a number in the header of a database that every commit increases, so that a log tells whose it is.
 
 SQLite takes a write-ahead log beside a file for the log of that file, and writes its pages over it. Of a file that was
-moved or copied there meanwhile, they make a mixture of two databases. The generation is SQLite's `user_version`, which
-is on the first page, and a log holds the first page of every commit. A log belongs to a file whose generation is the
-one before the log, or one of those in it.
+moved or copied there meanwhile, they make a mixture of two databases. The generation is in SQLite's `user_version` and
+in the lower half of its `application_id`, which are on the first page, and a log holds the first page of every commit.
+A log belongs to a file whose generation is the one before the log, or one of those in it.
 
-A generation is the number of a commit and some random bits. The number starts at random, so two databases have
-different ones; the bits tell the commits of two copies of one database apart that have the same number.
+| bits | hold |
+|---|---|
+| 23 | the number of the commit, which starts at random, so two databases have different ones |
+| 8 and 4 | random bits, which tell the commits of two copies of one database apart that have the same number |
+| 12 | a digest of the generation before, which tells if the first commit of a log follows that of a file |
+
+The last two are 16 bits called the link. The databases of earlier versions have none.
 """
 
 import os
@@ -17,32 +22,63 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
+from zlib import crc32
 
 import apsw
 
 from memorist.atomic_file import lock_file, sync_to_disk
 from memorist.store.sqlite.copies import choose_kept_name
 
+APPLICATION_ID = 0x52434C54  # "RCLT": the upper half is in the header of every Memorist database
+_LINK_BITS = 16
+_LINK = (1 << _LINK_BITS) - 1
+_NO_LINK = APPLICATION_ID & _LINK
+_RANDOM_LINK_BITS = 4
 _RANDOM_BITS = 8
 _END = 1 << 31 - _RANDOM_BITS  # of numbers; the generation 0 is that of a database that has none yet
 _MOST_COMMITS = 1 << 17  # between two looks of a process at its file, by all processes together
 _READ_ONLY = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 _WAL_HEADER, _FRAME_HEADER = struct.Struct(">8I"), struct.Struct(">6I")
-_USER_VERSION = slice(60, 64)  # of the first page
+_USER_VERSION, _APPLICATION_ID = slice(60, 64), slice(68, 72)  # of the first page
 _BIG_ENDIAN_CHECKSUMS = 0x377F0683  # how a log begins; otherwise they are of little-endian words
 _random = random.SystemRandom()
 
 
+def is_application_id(value: int) -> bool:
+    """Tell if this is the application id of a Memorist database."""
+    return value >> _LINK_BITS == APPLICATION_ID >> _LINK_BITS
+
+
 def draw_generation() -> int:
-    return _make_generation(_random.randrange(1, _END))
+    """Return a generation that follows no other."""
+    return _make_generation(_random.randrange(1, _END), _random.getrandbits(_RANDOM_BITS), _NO_LINK)
 
 
 def next_generation(generation: int) -> int:
-    return _make_generation(_next_number(generation)) if generation else draw_generation()
+    """Return one of the generations that may follow another."""
+    if not generation:
+        return draw_generation()
+    link, bits = _NO_LINK, 0
+    while link == _NO_LINK:
+        link_bits, bits = divmod(_random.getrandbits(_RANDOM_LINK_BITS + _RANDOM_BITS), 1 << _RANDOM_BITS)
+        link = _digest(generation) << _RANDOM_LINK_BITS | link_bits
+    return _make_generation(_next_number(generation), bits, link)
 
 
-def _make_generation(number: int) -> int:
-    return number << _RANDOM_BITS | _random.getrandbits(_RANDOM_BITS)
+def _make_generation(number: int, bits: int, link: int) -> int:
+    return (number << _RANDOM_BITS | bits) << _LINK_BITS | link
+
+
+def _digest(generation: int) -> int:
+    return crc32(generation.to_bytes(8, "big")) & _LINK >> _RANDOM_LINK_BITS
+
+
+def _follows(generation: int, before: int) -> bool:
+    """Tell if a generation can be the next one after another, as far as it has a link."""
+    if _number(generation) != _next_number(before):
+        return False
+    link = generation & _LINK
+    return link == _NO_LINK or link >> _RANDOM_LINK_BITS == _digest(before)
 
 
 def _next_number(generation: int) -> int:
@@ -50,18 +86,47 @@ def _next_number(generation: int) -> int:
 
 
 def _number(generation: int) -> int:
-    return generation >> _RANDOM_BITS
+    return generation >> _RANDOM_BITS + _LINK_BITS
 
 
 def advance_generation(connection: apsw.Connection) -> None:
     """Increase the generation, within the transaction that changes something."""
-    connection.pragma("user_version", next_generation(connection.pragma("user_version")))
+    _write_generation(connection, next_generation(see_generation(connection)))
+
+
+def see_generation(connection: apsw.Connection) -> int:
+    """Return the generation that a connection sees, with the log; 0 if there is none yet."""
+    read = connection.execute  # not `pragma`, which prepares the statement each time
+    if connection.in_transaction:
+        return _join(read("pragma user_version").get, read("pragma application_id").get)
+    try:
+        read("begin")  # both of one moment: otherwise another process may commit between them
+        return see_generation(connection)
+    finally:
+        if connection.in_transaction:
+            read("rollback")
+
+
+def _join(user_version: int, application_id: int) -> int:
+    link = application_id & _LINK if is_application_id(application_id) else _NO_LINK
+    return user_version << _LINK_BITS | link if user_version else 0
+
+
+def _write_generation(connection: apsw.Connection, generation: int) -> None:
+    connection.pragma("user_version", generation >> _LINK_BITS)
+    connection.pragma("application_id", APPLICATION_ID & ~_LINK | generation & _LINK)
 
 
 def set_generation(file: Path, generation: int) -> None:
     """Give a copy, which nobody has opened yet, a generation."""
     with closing(apsw.Connection(str(file))) as connection:
-        connection.pragma("user_version", generation)
+        _write_generation(connection, generation)
+
+
+def begin_generations(connection: apsw.Connection) -> None:
+    """Give an empty file its generation, within a transaction. It gets its application id with its first table."""
+    if not connection.pragma("user_version"):
+        connection.pragma("user_version", draw_generation() >> _LINK_BITS)
 
 
 def read_generation(file: str) -> int | None:
@@ -72,7 +137,7 @@ def read_generation(file: str) -> int | None:
     """
     try:
         with closing(apsw.Connection(f"file:{quote(file)}?immutable=1", flags=_READ_ONLY)) as connection:
-            return int(connection.pragma("user_version"))
+            return see_generation(connection)
     except apsw.Error:
         return None
 
@@ -83,7 +148,8 @@ class FileIdentity:
     def __init__(self, path: str) -> None:
         self._path, self._log = path, Path(f"{os.path.realpath(path)}-wal")
         status = os.stat(path)
-        self._inode = status.st_dev, status.st_ino
+        self._inode = _inode_of(status)
+        self._log_inode: tuple[int, int] | None = None
         self._written = status.st_mtime_ns, status.st_size
         self._generation = read_generation(path)
 
@@ -91,6 +157,17 @@ class FileIdentity:
         """Tell if nobody has written to the file since it was looked at; most of the time, nobody has."""
         status = self._look()
         return status is not None and self._is_inode(status) and self._written == (status.st_mtime_ns, status.st_size)
+
+    @property
+    def has_log(self) -> bool:
+        """True if it is known which log is open."""
+        return self._log_inode is not None
+
+    def remember_log(self) -> None:
+        """Remember which log the first of some connections has opened: SQLite removes no log that anybody has open."""
+        with suppress(OSError):
+            self._log_inode = None
+            self._log_inode = _inode_of(os.stat(self._log))
 
     def is_same(self) -> bool:
         """Tell if the file is still there, and nobody has written another over it; one thread at a time."""
@@ -118,20 +195,37 @@ class FileIdentity:
                     return not os.path.lexists(f"{name}-wal") and belongs_to(self._log, name)
         return False
 
+    def is_generation(self, generation: int) -> bool:
+        """Tell if this was the generation of the file when it was looked at."""
+        return generation == self._generation
+
     def may_become(self, generation: int | None) -> bool:
         """Tell if commits can have brought this file to a generation, as far as both are known."""
         if generation is None or not self._generation:
             return True
-        return generation > 0 and (_number(generation) - _number(self._generation)) % (_END - 1) < _MOST_COMMITS
+        if generation == 0 or _number(generation) == _number(self._generation):
+            return generation == self._generation
+        return (_number(generation) - _number(self._generation)) % (_END - 1) < _MOST_COMMITS
 
     def _is_inode(self, status: os.stat_result) -> bool:
-        return (status.st_dev, status.st_ino) == self._inode
+        return _inode_of(status) == self._inode
+
+    def is_log_gone(self) -> bool:
+        """Tell if the log that was remembered is not beside the file any more."""
+        try:
+            return self._log_inode is not None and _inode_of(os.stat(self._log)) != self._log_inode
+        except FileNotFoundError:
+            return True
 
     def _look(self) -> os.stat_result | None:
         try:
             return os.stat(self._path)
         except OSError:
             return None
+
+
+def _inode_of(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _list_names(folder: Path) -> Iterator[str]:
@@ -161,7 +255,7 @@ def _continues(log: Path, file: str, generation: int | None) -> bool:
         return not _is_empty(file)
     is_first = True
     for logged in read_logged_generations(log):
-        if logged == generation or (is_first and _number(logged) == _next_number(generation)):
+        if logged == generation or (is_first and _follows(logged, generation)):
             return True
         is_first = False
     return is_first
@@ -208,9 +302,10 @@ def _lock_folder(folder: Path) -> Iterator[None]:
 def read_logged_generations(log: Path) -> Iterator[int]:
     """Yield the generations in a log, in the order of the commits."""
     for number, page in _read_pages(log):
-        generation = int.from_bytes(page[_USER_VERSION]) if number == 1 else 0
-        if generation:
-            yield generation
+        if number == 1:
+            generation = _join(int.from_bytes(page[_USER_VERSION]), int.from_bytes(page[_APPLICATION_ID]))
+            if generation:
+                yield generation
 
 
 def _read_pages(log: Path) -> Iterator[tuple[int, bytes]]:
@@ -220,7 +315,7 @@ def _read_pages(log: Path) -> Iterator[tuple[int, bytes]]:
         if len(header) < _WAL_HEADER.size:
             return
         _, _, page_size, _, *salts, _, _ = _WAL_HEADER.unpack(header)
-        length = _FRAME_HEADER.size + _USER_VERSION.stop
+        length = _FRAME_HEADER.size + _APPLICATION_ID.stop
         while len(frame := file.read(length)) == length:
             number, _, *frame_salts, _, _ = _FRAME_HEADER.unpack_from(frame)
             if frame_salts != salts:

@@ -13,8 +13,9 @@ from typing import Any
 
 import apsw
 
+from memorist.arguments import NO_FILTER
 from memorist.forks import renew_after_fork
-from memorist.records import NO_FILTER, Match, Query
+from memorist.records import Match, Query
 from memorist.store.database import Connection
 from memorist.store.documents import namespace_beside
 from memorist.store.keyword_search import (
@@ -23,6 +24,7 @@ from memorist.store.keyword_search import (
     WORDS,
     Expression,
     KeywordSearch,
+    is_raw_stemmed,
     match_past,
 )
 from memorist.store.records import KeywordMatches, Scope
@@ -31,7 +33,7 @@ from memorist.store.sqlite.keyword_ranking import INDEXED_TEXT, WordRanking, can
 from memorist.store.sqlite.live_index import IndexFollower
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
-    Atom,
+    QueryToken,
     bm25_idf,
     measure_coverage,
 )
@@ -105,9 +107,11 @@ class KeywordLeg:
         # The index holds unspaced script as pairs of characters, and only terms are split into them.
         if any(len(run) > 2 for run in tokenizer.find_unspaced_runs(expression)):
             return None
-        raw = replace(search, needs_all=True, all_first=False, is_narrow=False, literals=(), spare=[], substring=None)
+        raw = replace(
+            search, needs_all=True, all_first=False, is_narrow=False, literals=(), stopwords=[], substring=None
+        )
         self.plan(connection, raw)
-        raw.expressions = [_raw_expression(expression)]
+        raw.expressions = [_raw_expression(expression, stemmed=search.stemmed)]
         search.rows, search.counts, search.mean_length = raw.rows, raw.counts, raw.mean_length
         search.word_weights, search.shares_index = raw.word_weights, raw.shares_index
         try:
@@ -126,18 +130,21 @@ class KeywordLeg:
         """Weight the atoms of a search by their frequency, and choose the rows that are worth scoring."""
         listed = search.scope.keys if search.scope.excluded is None else search.scope.excluded
         search.values["listed"] = None if listed is None else str(listed.tolist())
-        search.has_strangers = self._has_strangers and not search.walled
+        search.has_strangers = self._has_strangers and not search.restricted
         known = self._count(connection, search)
-        if not search.walled and bool(known["strangers"]) != search.has_strangers:  # some have come or gone
+        if not search.restricted and bool(known["strangers"]) != search.has_strangers:  # some have come or gone
             search.has_strangers = self._has_strangers = bool(known["strangers"])
             known = self._count(connection, search)
         search.shares_index = bool(known.get("strangers") or known.get("beside"))
         search.is_unrestricted = not search.shares_index and not search.where
         search.mean_length = known.get("mean_length")
-        search.weigh(int(known["rows"]), {key: count for key, count in known.items() if isinstance(key, Atom)})
+        counts = {key: count for key, count in known.items() if isinstance(key, QueryToken)}
+        words = {atom for expression in search.expressions for atom in expression.atoms}
+        search.weigh(int(known["rows"]), {atom: count for atom, count in counts.items() if atom in words})
+        search.phrase_counts = {atom: count for atom, count in counts.items() if atom not in words}
 
     def _count(self, connection: Connection, search: "Fts5Search") -> dict[Any, Any]:
-        statistics = self._statistics_of(search.counted, search.values.get("project") if search.walled else None)
+        statistics = self._statistics_of(search.counted, search.values.get("project") if search.restricted else None)
         return statistics.count(connection, search)
 
     def _statistics_of(self, counted: str | None, project: Any) -> "_WordStatistics":
@@ -145,9 +152,9 @@ class KeywordLeg:
             self._by_counted.clear()
         return self._by_counted.setdefault((counted, project), _WordStatistics())
 
-    def parse_raw(self, connection: Connection, expression: str) -> "Expression | None":
+    def parse_raw(self, connection: Connection, expression: str, *, stemmed: bool) -> "Expression | None":
         """Return an expression in the index's own syntax with the index for it; None if it is not valid."""
-        raw = _raw_expression(expression)
+        raw = _raw_expression(expression, stemmed=stemmed)
         try:
             # No row is asked for: the index reads the expression, and looks up its words, but walks through no rows.
             connection.fetch(f"select 1 from {raw.index} where {raw.index} match ? and rowid < 1", (expression,))
@@ -164,33 +171,40 @@ class Fts5Search(KeywordSearch):
         default_factory=lambda: Scope(NO_FILTER)
     )  # whose keys are written out only where FTS5 is asked
 
+    phrase_counts: dict[QueryToken, int] = field(default_factory=dict)  # the number of rows with words joined to one
+
     @property
-    def guard_expression(self) -> str | None:
-        """The guard in the syntax of the index."""
-        if self.guard is None:
+    def pruning_expression(self) -> str | None:
+        """The pruning in the syntax of the index."""
+        if self.pruning is None:
             return None
-        return " OR ".join(f"({' AND '.join(atom.expression for atom in atoms)})" for atoms in self.guard)
+        return " OR ".join(f"({' AND '.join(atom.expression for atom in atoms)})" for atoms in self.pruning)
 
     def join_wall(self, index: str) -> str:
         """Return the join that leaves the rows of an index which the caller may know of."""
-        return f"cross join memories m on m.rid = {index}.rowid and {IN_PROJECT}" if self.walled else ""
+        return f"cross join memories m on m.rid = {index}.rowid and {IN_PROJECT}" if self.restricted else ""
 
     def join_counted(self, index: str) -> str:
         """Return the join that leaves the rows of an index which count."""
         return f"cross join memories m on m.rid = {index}.rowid and {self.counted}" if self.counted else ""
 
+    def list_scored(self, expression: Expression) -> tuple[QueryToken, ...]:
+        """Return the atoms whose frequency a score is made of: where all are needed, words may be joined to phrases."""
+        return expression.required if self.needs_all else expression.atoms
+
     @property
     def counted(self) -> str | None:
         """The condition on memories `m` whose numbers count; None for the whole index, as FTS5 counts."""
-        return IN_PROJECT if self.walled else IN_FAMILY if self.has_strangers else None
+        return IN_PROJECT if self.restricted else IN_FAMILY if self.has_strangers else None
 
     def score(self, number: int, index: str) -> str:
         """Return the BM25 of a row of one expression's index."""
         if not self.counted:
             return f"-bm25({index}, {_WEIGHTS})"
         expression = self.expressions[number]
-        atoms = expression.required if self.needs_all else expression.atoms
-        self.values[f"idf{number}"] = json.dumps([bm25_idf(self.counts.get(atom, 0), self.rows) for atom in atoms])
+        known = self.counts | self.phrase_counts
+        idfs = [bm25_idf(known.get(atom, 0), self.rows) for atom in self.list_scored(expression)]
+        self.values[f"idf{number}"] = json.dumps(idfs)
         self.values["mean_length"] = self.mean_length
         return f"own_bm25({index}, :idf{number}, :mean_length, {_WEIGHTS})"
 
@@ -220,11 +234,11 @@ class _WordStatistics:
                 "rows": f"select count(*) from {COUNTED.format(search.counted)}",
                 "mean_length": MEAN_LENGTH.format(search.counted),
             }
-        if not search.walled:
+        if not search.restricted:
             queries |= {"strangers": _STRANGERS, "beside": _BESIDE}
         names: dict[str, str] = {}
         for expression in search.expressions:
-            for atom in expression.atoms:
+            for atom in dict.fromkeys((*expression.atoms, *search.list_scored(expression))):
                 name = f"atom{len(names)}"
                 names[name] = atom.expression
                 index, wall = expression.index, search.join_counted(expression.index)
@@ -261,22 +275,22 @@ def merge_index_segments(connection: Connection) -> None:
         connection.execute(f"insert into {index}({index}, rank) values ('merge', ?)", (_MERGE_PAGES,))
 
 
-def _raw_expression(expression: str) -> Expression:
-    return Expression(WORDS if "*" in expression else STEMS, (), expression)
+def _raw_expression(expression: str, *, stemmed: bool) -> Expression:
+    return Expression(STEMS if is_raw_stemmed(expression, stemmed=stemmed) else WORDS, (), expression)
 
 
 def _run(connection: Connection, search: Fts5Search) -> tuple[list[Match], list[int] | None]:
     """
-    Rank the rows behind the guard and, if they are too few, the rest in one more statement.
+    Rank the rows behind the pruning and, if they are too few, the rest in one more statement.
 
-    The second result are the keys of all rows with a word, if the guard is everything that may be found.
+    The second result are the keys of all rows with a word, if the pruning is everything that may be found.
     """
     for number, expression in enumerate(search.expressions):
         wanted = expression.all_of if search.needs_all else expression.any_of
         search.values |= {f"wanted{number}": wanted, f"all{number}": expression.all_of}
-    search.values["guard"] = search.guard_expression
+    search.values["pruning"] = search.pruning_expression
     found: dict[int, Match] = {}
-    _collect_matches(connection, found, [_select_ranked(search, guarded=True)], search)
+    _collect_matches(connection, found, [_select_ranked(search, pruned=True)], search)
     all_keys = list(found) if search.is_narrow and found else None
     stages = _list_fallbacks(search, len(found)) if len(found) < search.values["min_found"] else []
     if stages:
@@ -302,18 +316,18 @@ def _collect_matches(connection: Connection, found: dict[int, Match], stages: li
 
 def _list_fallbacks(search: Fts5Search, found: int) -> list[str]:
     """Return queries for all rows with one of the words, for rows with only common words, and for parts of words."""
-    stages = [_select_ranked(search, guarded=False)] if search.guard is not None else []
-    if search.spare:
+    stages = [_select_ranked(search, pruned=False)] if search.pruning is not None else []
+    if search.stopwords:
         stages.append(_select_spare(search))
     if search.substring is not None and not found:
         stages.append(_select_substring(search))
     return stages
 
 
-def _select_ranked(search: Fts5Search, *, guarded: bool) -> str:
+def _select_ranked(search: Fts5Search, *, pruned: bool) -> str:
     """Return a query for rows scored by BM25, with the scores of several indexes added up."""
     scored = " union all ".join(
-        _select_scored(search, number, expression.index, guarded=guarded)
+        _select_scored(search, number, expression.index, pruned=pruned)
         for number, expression in enumerate(search.expressions)
     )
     if len(search.expressions) > 1:
@@ -323,7 +337,7 @@ def _select_ranked(search: Fts5Search, *, guarded: bool) -> str:
         select s.rid, s.score, {_has_all_words(search)} as has_all
         from ({scored}) s
         order by has_all desc, s.score desc, s.rid desc
-        limit {-1 if guarded and search.is_narrow else ":limit"}
+        limit {-1 if pruned and search.is_narrow else ":limit"}
     """
 
 
@@ -339,7 +353,7 @@ LISTED = "select value from json_each(:listed)"
 _WEIGHTS = ", ".join(f":weight{number}" for number in range(len(INDEX_COLUMNS)))
 
 
-def _select_scored(search: Fts5Search, number: int, index: str, *, guarded: bool) -> str:
+def _select_scored(search: Fts5Search, number: int, index: str, *, pruned: bool) -> str:
     score = f"""
         select {index}.rowid as rid, {search.score(number, index)} as score
         from {index}
@@ -351,18 +365,18 @@ def _select_scored(search: Fts5Search, number: int, index: str, *, guarded: bool
     elif search.scope.excluded is not None and not search.shares_index:
         joined, filtered = "", f"and +{index}.rowid not in ({LISTED})"
     visible = search.visible(f"+{index}.rowid")
-    if guarded and search.is_narrow:
-        guard = LISTED
-    elif guarded and search.guard is not None and search.is_unrestricted:
-        guard = f"select rowid from {index} where {index} match :guard"
-    elif guarded and search.guard is not None:
-        guard = f"select {index}.rowid from {index} {joined} where {index} match :guard {filtered}"
+    if pruned and search.is_narrow:
+        pruning = LISTED
+    elif pruned and search.pruning is not None and search.is_unrestricted:
+        pruning = f"select rowid from {index} where {index} match :pruning"
+    elif pruned and search.pruning is not None:
+        pruning = f"select {index}.rowid from {index} {joined} where {index} match :pruning {filtered}"
     elif search.is_unrestricted:
         return f"{score} where {index} match :wanted{number} {visible}"
     else:
         return f"{score} {joined} where {index} match :wanted{number} {visible} {filtered}"
-    # The plus keeps SQLite from searching the index for each row behind the guard: a hundred times slower.
-    return f"{score} where {index} match :wanted{number} and +{index}.rowid in ({guard}) {visible}"
+    # The plus keeps SQLite from searching the index for each row behind the pruning: a hundred times slower.
+    return f"{score} where {index} match :wanted{number} and +{index}.rowid in ({pruning}) {visible}"
 
 
 def _has_all_words(search: Fts5Search) -> str:
@@ -382,12 +396,12 @@ def _has_all_words(search: Fts5Search) -> str:
 
 def _select_spare(search: Fts5Search) -> str:
     """Return a query for the newest rows with nothing but words so common that they say little."""
-    index = search.spare[0].index
-    search.values["spare"] = search.spare[0].any_of
+    index = search.stopwords[0].index
+    search.values["stopwords"] = search.stopwords[0].any_of
     return f"""
         select {index}.rowid as rid, 0.0 as score, 0 as has_all
         from {index} cross join memories m on m.rid = {index}.rowid
-        where {index} match :spare and m.namespace = :namespace {search.where} {search.visible("m.rid")}
+        where {index} match :stopwords and m.namespace = :namespace {search.where} {search.visible("m.rid")}
         order by {index}.rowid desc limit :min_found
     """
 

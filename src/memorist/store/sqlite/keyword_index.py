@@ -68,11 +68,13 @@ class SqliteKeywordIndex(KeywordLeg):
         if search.expressions and (filtered or filter.as_of is not None):
             self.plan(connection, search)
         expressions: Sequence[Expression] = search.expressions
-        guard = search.guard_expression if sum(search.counts.values()) > MAX_FACET_ROWS else None
-        wanted = [each.all_of if search.needs_all else guard or each.any_of for each in expressions]
+        pruning = search.pruning_expression if sum(search.counts.values()) > MAX_FACET_ROWS else None
+        wanted = [each.all_of if search.needs_all else pruning or each.any_of for each in expressions]
         raw = None
-        if query.raw is not None and (parsed := self.parse_raw(connection, query.raw)) is not None:
-            expressions, wanted, raw = [parsed], [query.raw], query.raw
+        if query.raw is not None:
+            parsed = self.parse_raw(connection, query.raw, stemmed=query.stemmed)
+            if parsed is not None:
+                expressions, wanted, raw = [parsed], [query.raw], query.raw
         if filter.as_of is not None and query:
             changed = match_past(connection, self.namespace, filter, search.past_query(raw), {})
             keys = [*keys, *(match.key for match in changed)]

@@ -26,8 +26,8 @@ from memorist.store.word_matching import (
     K1,
     TEXT_COLUMNS,
     WINDOW_WORDS,
-    Atom,
     B,
+    QueryToken,
     QueryWords,
     best_window_weight,
     bm25_idf,
@@ -50,10 +50,10 @@ Flags = NDArray[np.bool_]
 
 def can_rank(search: KeywordSearch) -> bool:
     """Tell if an inverted index of stems has all that a search looks for."""
-    expressions = [*search.expressions, *search.spare]
+    expressions = [*search.expressions, *search.stopwords]
     return (
         len(search.expressions) == 1
-        and not search.walled
+        and not search.restricted
         and not search.literals
         and all(each.index == STEMS for each in expressions)
         and not any(atom.prefix for each in expressions for atom in (*each.atoms, *each.required))
@@ -98,7 +98,7 @@ class WordRanking:
     weights: Scores  # of the columns
     family: Family  # whose numbers count
     _found: dict[tuple[str, ...], Postings] = field(default_factory=dict)
-    _rows: dict[Atom, Rows] = field(default_factory=dict)
+    _rows: dict[QueryToken, Rows] = field(default_factory=dict)
     _occurrences: _Occurrences | None = None  # in the rows that were scored last
     _passing: Rows | None = None
     _excluded: Rows | None = None
@@ -128,14 +128,14 @@ class WordRanking:
             self._passing = self.live.index.find_rows(self.scope.keys)
         if self.scope.excluded is not None:
             self._excluded = self.live.index.find_rows(self.scope.excluded)
-        found = self._rank(connection, self._list_candidates(guarded=True), None if search.is_narrow else limit)
+        found = self._rank(connection, self._list_candidates(pruned=True), None if search.is_narrow else limit)
         if search.substring is not None and not found:
             return None
         all_keys = self.live.index.keys[list(found)].tolist() if search.is_narrow and found else None
         if len(found) < min_found:
-            if search.guard is not None:
-                found |= self._rank(connection, self._list_candidates(guarded=False), limit, known=found)
-            if search.spare:
+            if search.pruning is not None:
+                found |= self._rank(connection, self._list_candidates(pruned=False), limit, known=found)
+            if search.stopwords:
                 found |= self._list_spare(connection, min_found, known=found)
         return self._to_matches(connection, dict(islice(found.items(), limit))), all_keys
 
@@ -144,18 +144,18 @@ class WordRanking:
             self._found[stems] = self.live.index.find(stems)
         return self._found[stems]
 
-    def _rows_of(self, atom: Atom) -> Rows:
+    def _rows_of(self, atom: QueryToken) -> Rows:
         if atom not in self._rows:
             self._rows[atom] = self._find(_stems(atom)).distinct_rows
         return self._rows[atom]
 
-    def _list_candidates(self, *, guarded: bool) -> Rows:
+    def _list_candidates(self, *, pruned: bool) -> Rows:
         """Return the rows to be scored, as far as they may be found."""
         search, expression = self.search, self.search.expressions[0]
-        if guarded and search.is_narrow and self._passing is not None:
+        if pruned and search.is_narrow and self._passing is not None:
             return self._passing
-        if guarded and search.guard is not None:
-            groups = [[self._rows_of(atom) for atom in atoms] for atoms in search.guard]
+        if pruned and search.pruning is not None:
+            groups = [[self._rows_of(atom) for atom in atoms] for atoms in search.pruning]
         elif search.needs_all:
             groups = [[self._rows_of(atom) for atom in expression.required]]
         else:
@@ -201,7 +201,7 @@ class WordRanking:
         # In the order of FTS5's own function: the sums are the same to the last bit.
         length = K1 * (1 - B + B * index.lengths[rows].astype(np.float64) / self.family.mean_words)
         scores, matched = np.zeros(len(rows)), np.zeros(len(rows), np.bool_)
-        present: dict[Atom, Flags] = {}
+        present: dict[QueryToken, Flags] = {}
         self._occurrences = _Occurrences(rows)
         for atom in wanted:
             numbers, places = index.locate(self._find(_stems(atom)), rows)
@@ -248,7 +248,7 @@ class WordRanking:
 
     def _list_spare(self, connection: Connection, limit: int, known: Mapping[int, _Scored]) -> dict[int, _Scored]:
         """Return the newest rows with nothing but words so common that they say little."""
-        rows = self._restrict(self.live.index.mark([[self._rows_of(atom)] for atom in self.search.spare[0].atoms]))
+        rows = self._restrict(self.live.index.mark([[self._rows_of(atom)] for atom in self.search.stopwords[0].atoms]))
         rows = rows[np.argsort(-self.live.index.keys[rows], kind="stable")]
         if self._conditions:
             rows = rows[self._check_passing(connection, self.live.index.keys[rows], limit)]
@@ -337,7 +337,7 @@ class WordRanking:
 
 
 @lru_cache(10_000)
-def _stems(atom: Atom) -> tuple[str, ...]:
+def _stems(atom: QueryToken) -> tuple[str, ...]:
     return tuple(tokenizer.list_stems(atom.text))
 
 

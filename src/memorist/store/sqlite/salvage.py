@@ -33,6 +33,7 @@ TABLES = {
     "recalled": "recall",
     "feedback": "feedback",
     "lenses": None,
+    "erased": "erasure",
     "documents": "did",
     "chunks": "rid",
     "document_links": "did",

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from memorist.arguments import NO_FILTER, Filter
 from memorist.forks import renew_after_fork
-from memorist.records import NO_FILTER, Filter, Match, Model
+from memorist.records import Match, Model
 from memorist.store.database import Connection, Database
 from memorist.store.filter_cache import FilterCache
 from memorist.store.filters import MAX_LISTED_KEYS, indexed_conditions
@@ -93,14 +94,14 @@ class SqliteVectors(Vectors):
                 past = self._match_past(connection, model, vector, scope.filter)
             matches = sorted([*matches, *past], key=lambda match: (-match.score, match.key))
         total, unembedded = mirror.total, mirror.total - len(mirror.scan)
-        if unembedded and scope.filter.walled:
-            own = self._list_passing(scope.filter.wall)
+        if unembedded and scope.filter.restricted:
+            own = self._list_passing(scope.filter.restriction)
             total, unembedded = len(own), int(np.count_nonzero(~np.isin(own, mirror.scan.keys)))
         return VectorMatches(matches[:limit], unembedded, total, unfiltered)
 
     def _count_live(self, filter: Filter) -> int:
-        if filter.walled:
-            return len(self._list_passing(filter.wall))
+        if filter.restricted:
+            return len(self._list_passing(filter.restriction))
         with self._database.reading() as connection:
             return _count_live(connection, self._namespace)
 
@@ -125,12 +126,14 @@ class SqliteVectors(Vectors):
         # result is that of a complete scan.
         only_superseded = replace(filter, superseded=True) == NO_FILTER
         count = limit * (_SUPERSEDED_FACTOR if only_superseded else _FILTERED_FACTOR)
-        # Of a walled one, what lies beyond may not even decide which matches are looked at.
-        if scope.keys is not None or filter.walled or filter in self._narrow or len(mirror.scan) <= count:
+        # Of a restricted one, what lies beyond may not even decide which matches are looked at.
+        if scope.keys is not None or filter.restricted or filter in self._narrow or len(mirror.scan) <= count:
             matches = mirror.match(vector, limit, self._list_passing(filter) if scope.keys is None else scope.keys)
-            if len(matches) == limit or filter == filter.wall:
+            if len(matches) == limit or filter == filter.restriction:
                 return matches, matches
-            return matches, mirror.match(vector, limit, self._list_passing(filter.wall) if filter.walled else None)
+            return matches, mirror.match(
+                vector, limit, self._list_passing(filter.restriction) if filter.restricted else None
+            )
         keys, similarities = mirror.find_nearest(vector, count)
         passing = self._check(filter, keys)
         unfiltered = _to_matches(keys[:limit], similarities[:limit])
@@ -199,7 +202,7 @@ class SqliteVectors(Vectors):
                     return mirror
             with without_limit(), self._lock, self._database.snapshot() as connection:
                 mirror = _Mirror.load(connection, self._namespace, model)
-                # A model and its predecessor may be searched in turns; others have been left for good.
+                # Two models may be searched in turns; others have been left for good.
                 self._mirrors.pop(model.name, None)
                 while len(self._mirrors) > 1:
                     del self._mirrors[next(iter(self._mirrors))]

@@ -16,7 +16,7 @@ from memorist.records import Term
 from memorist.store.database import Connection
 from memorist.store.keyword_search import STEMS, WORDS
 from memorist.store.vocabulary import MAX_COUNTED, MAX_SPELLINGS, MAX_SPELT, MAX_WORD_CHARACTERS, Vocabulary
-from memorist.store.word_matching import Atom
+from memorist.store.word_matching import QueryToken
 from memorist.text.tokenizer import fold, list_tokens
 
 _CREATE_LIST = f"create virtual table if not exists temp.vocabulary using fts5vocab(main, {WORDS}, row)"
@@ -82,7 +82,7 @@ class SqliteVocabulary(Vocabulary):
             return set()
         indexes = [WORDS if term.prefix else STEMS for term in terms]
         tests = (_IS_KNOWN.format(index=index, term=f"term{number}") for number, index in enumerate(indexes))
-        values = {f"term{number}": Atom(term.text, term.prefix).expression for number, term in enumerate(terms)}
+        values = {f"term{number}": QueryToken(term.text, term.prefix).expression for number, term in enumerate(terms)}
         (answers,) = connection.fetch(f"select {', '.join(tests)}", values | {"namespace": self._namespace})
         return {term for term, is_known in zip(terms, answers, strict=True) if is_known}
 

@@ -21,7 +21,7 @@ export function Supersede({ memory, onClose }) {
   const write = async () => {
     let created = null;
     const act = async () => {
-      created = await post("memories", { content: query, near: "off", ...(memory.project ? { project: memory.project } : {}), tags: memory.tags });
+      created = await post("memories", { content: query, on_near_duplicate: "off", ...(memory.project ? { project: memory.project } : {}), tags: memory.tags });
       await post(path, { by: created.id });
     };
     const undo = async () => {
