@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.text.query import STOP_WORDS
+from memorist.search.query import STOP_WORDS
 from memorist.text.tokenizer import list_stems, list_tokens
 
 HITS = 10

@@ -10,13 +10,13 @@ import apsw
 from memorist.arguments import NO_FILTER, Filter
 from memorist.profiles import ALL_COLUMNS
 from memorist.records import Match, Query
+from memorist.search.query import parse_query
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.keyword import PostgresKeywordIndex
 from memorist.store.postgres.text_index import index_queued
 from memorist.store.records import KeywordMatches
 from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.store import Store
-from memorist.text.query import parse_query
 
 _SHARED_COLUMNS = (
     "rid", "id", "namespace", "project", "content", "content_hash", "title", "summary", "kind", "source", "tags",

@@ -26,8 +26,8 @@ from memorist.arguments import FILTERS, Filter, ProfileOptions
 from memorist.documents import DocumentHit
 from memorist.engine.memory import ROOMS
 from memorist.records import FACETS
+from memorist.search.query import parse_query
 from memorist.store.documents import chunk_namespace
-from memorist.text.query import parse_query
 from memorist.views import REVIEW_KINDS
 from told import told
 

@@ -264,6 +264,9 @@ class Version:
     replaced_at: datetime
 
 
+MAX_PHRASE_WORDS = 32  # of a phrase or an identifier in a query; what has all of these is what was meant
+
+
 @dataclass(frozen=True, slots=True)
 class Term:
     """

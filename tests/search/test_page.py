@@ -9,13 +9,13 @@ import pytest
 from candidates import make_candidate
 from memorist import Memorist
 from memorist.arguments import NO_FILTER, Filter
-from memorist.present.hits import build_page
 from memorist.profiles import PROFILES
 from memorist.records import Memory as StoredMemory
 from memorist.search.fusion import Ranked
+from memorist.search.page import build_page
+from memorist.search.query import parse_query
 from memorist.search.signals import Evidence
 from memorist.store.store import Store
-from memorist.text.query import parse_query
 
 
 def test_a_memory_that_was_forgotten_after_it_was_ranked_makes_room_for_the_next(memory: Memorist) -> None:

@@ -12,10 +12,10 @@ import memorist
 from memorist import Memorist
 from memorist.arguments import NO_FILTER
 from memorist.records import GRAMMARS, Term
+from memorist.search.query import parse_query
 from memorist.search.suggest import MAX_QUERY_CHARACTERS, MAX_UNKNOWN_WORDS, suggest_query
 from memorist.store.sqlite.dialect import SqliteConnection
 from memorist.store.sqlite.vocabulary import SqliteVocabulary
-from memorist.text.query import parse_query
 
 Ask = Callable[..., str | None]
 

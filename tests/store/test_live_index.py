@@ -17,6 +17,7 @@ from conftest import HashingEmbedder
 from memorist import Memorist
 from memorist.arguments import NO_FILTER, Filter
 from memorist.profiles import ALL_COLUMNS
+from memorist.search.query import parse_query
 from memorist.store import inverted_index, near_duplicates
 from memorist.store.records import KeywordMatches
 from memorist.store.sqlite import keyword, live_index
@@ -24,7 +25,6 @@ from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.sqlite.backup import restore_database
 from memorist.store.sqlite.live_index import IndexFollower
 from memorist.store.store import Store
-from memorist.text.query import parse_query
 from processes import forks
 
 WORDS = ["ship", "shipping", "code", "friday", "noon", "Zürich", "it's", "self-hosted", "東京都", "a", "the", "C++"]

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memorist.search.query import parse_query
 from memorist.text import snippet
-from memorist.text.query import parse_query
 from memorist.text.snippet import ELLIPSIS, HighlightTerms, best_passage, strip_marks
 
 

@@ -16,8 +16,8 @@ from memorist.engine.room import Room
 from memorist.engine.search import Searcher
 from memorist.metadata_filter import Condition
 from memorist.present.context import ContextBlock, HitContext
-from memorist.present.hits import extend_with_chunks
 from memorist.records import RELEVANT, TURN, Hit, Memory, RecalledMemory, Results
+from memorist.search.page import extend_with_chunks
 
 # Less than `RELEVANT`: a memory too many costs some tokens, one too few costs the answer.
 MIN_RELEVANCE = 0.15

@@ -14,7 +14,7 @@ from memorist.engine.room import Room
 from memorist.errors import EmbedderError, MemoristError
 from memorist.records import Memory, NearDuplicate, Related
 from memorist.search.duplicates import jaccard
-from memorist.text.query import MAX_TERMS, parse_query
+from memorist.search.query import MAX_TERMS, parse_query
 from memorist.text.tokenizer import find_unspaced_runs, list_stems, list_tokens, unspaced_bigrams
 
 DUPLICATE_THRESHOLD = 0.8  # the share of words that two texts have in common

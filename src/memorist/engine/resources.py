@@ -17,11 +17,11 @@ from memorist.errors import Ambiguous, EmbedderError, NotFound, StoreCorrupt
 from memorist.ids import new_id
 from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import Progress, Vectorizer, offset_progress
-from memorist.present.hits import apply_detail
 from memorist.profiles import Profile
 from memorist.records import RECORDED_CHARACTERS, SERVED, Decay, Lens, Memory, Recall, RecalledMemory, Reinforcement
 from memorist.reports import CheckReport, Stats
-from memorist.search.legs import Legs
+from memorist.search.page import apply_detail
+from memorist.search.pipeline import Pipeline
 from memorist.search.signals import with_effective_confidence
 from memorist.store.records import EmbeddingJob, RecallLimits
 from memorist.store.store import Store
@@ -61,8 +61,7 @@ class Resources:
         self.recorder = Recorder(store, recall_limits)
         self.surface = surface  # by which searches come
         self.records_prompts = records_prompts
-        self.legs = Legs(store)
-        self.file_legs = Legs(store.documents.chunks)
+        self.pipeline = Pipeline(store, reranker)
         self._resolve_embedder = resolve_embedder
         self._owns_embedder = owns_embedder
         self._owns_reranker = owns_reranker
@@ -123,8 +122,7 @@ class Resources:
     def close(self) -> None:
         """Release the file, the models and every thread. Closing twice is fine."""
         self.recorder.close()
-        self.legs.close()
-        self.file_legs.close()
+        self.pipeline.close()
         self.store.close()
         if self._owns_embedder:
             close_model(self.model.embedder)

@@ -1,94 +1,29 @@
-"""Search: a request checked, run through the pipeline of legs and ranking, and answered as hits."""
+"""Searches as callers ask for them: arguments checked and settled, the pipeline run, and the search recorded."""
 
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from memorist import validation
-from memorist.arguments import Filter, TimeLike
+from memorist.arguments import TimeLike
 from memorist.documents import DocumentHit
 from memorist.engine.resources import Resources
 from memorist.ids import new_id
-from memorist.present.hits import HitPage, attach_locations, build_page, extend_with_chunks
-from memorist.profiles import Profile
-from memorist.records import Hit, Lens, Memory, Query, Recall, RecalledMemory, Reinforcement, Results
-from memorist.search.fusion import Ranked, rank_candidates
-from memorist.search.legs import (
-    Candidates,
-    LegResults,
-    Legs,
-    candidate_count,
-    gather_candidates,
-    join_notes,
-    loosen_phrases,
-    merge_results,
-)
-from memorist.search.options import apply_options, find_profile, parse_mode, split_use_vector, with_leg_weights
-from memorist.search.rerank import (
-    FURTHER_PASSAGE_DECAY,
-    boost_by_time,
-    group_by_document,
-    pseudo_relevance_feedback,
-    rerank,
-    smooth_scores,
-)
-from memorist.search.signals import Evidence, asks_assistant
+from memorist.records import Lens, Recall, RecalledMemory, Reinforcement, Results
+from memorist.search.options import apply_options, find_profile, parse_mode, split_use_vector
+from memorist.search.pipeline import SearchRequest
+from memorist.search.query import parse_query
 from memorist.search.suggest import suggest_query
-from memorist.store.filters import from_micros
-from memorist.store.store import Store
-from memorist.text.dates import Period, find_periods
-from memorist.text.query import parse_query
+from memorist.text.dates import find_periods
 from memorist.time_limit import call_within
 
-_MAX_CANDIDATES = 10_000  # ranked for one page, however many its thresholds remove
-_FEW_KEYWORD_HITS = 3  # with fewer, a word may be misspelt
-_MOST_OF_QUERY = 0.6  # coverage; a word may also be misspelt where no memory covers so much and a word is unknown
 _LOGGED_CHARACTERS = 50  # of a query
 
 _log = logging.getLogger("memorist.search")
 _NO_LENS = Lens("")
-
-
-@dataclass(frozen=True, slots=True)
-class SearchRequest:
-    """A search with every option settled."""
-
-    text: str
-    query: Query
-    filter: Filter
-    mode: str
-    profile: Profile
-    lens: Lens
-    record: str
-    session: str | None
-    now: datetime
-    started: float  # by the performance counter
-    periods: Sequence[Period] = ()  # that the query names
-    memories: bool = True  # whether memories are searched
-    documents: bool = False  # whether indexed files are searched
-    grouped: bool = True  # whether a document is answered by its best passage alone
-    detail: str = "full"
-    include_facts: bool = True
-    offset: int = 0  # hits left out before the page
-
-    @property
-    def keyword_query(self) -> Query:
-        """The query as far as its words count."""
-        return Query(self.text) if self.mode == "semantic" else self.query
-
-
-@dataclass(frozen=True, slots=True)
-class _Ranking:
-    """A ranked page, with what it was made from."""
-
-    page: HitPage
-    results: LegResults
-    candidates: Candidates
-    legs_done: float  # by the performance counter
 
 
 class Searcher:
@@ -104,7 +39,7 @@ class Searcher:
         _log.debug("search %r begins, mode %s", logged[:_LOGGED_CHARACTERS], request.mode)
         if request.mode != "keyword":
             self._resources.begin_loading()
-        results = call_within(self._resources.search_timeout, self._answer, request, fields, explain)
+        results = call_within(self._resources.search_timeout, self._resources.pipeline.answer, request, fields, explain)
         _log.info("search %r: %d hits in %.1f ms", logged[:_LOGGED_CHARACTERS], len(results), results.took_ms)
         if request.record != "off":
             share = request.profile.reinforcement if request.record == "reinforce" else 0.0
@@ -116,8 +51,10 @@ class Searcher:
         validation.whole_number(neighbours, "neighbours", 0, 100)
         grouped = validation.flag(grouped, "grouped")
         request = replace(request, memories=False, documents=True, grouped=grouped, include_facts=False)
-        results = call_within(self._resources.search_timeout, self._answer, request, (), explain)
-        return replace(results, hits=self._with_neighbours(results.hits, neighbours)) if neighbours else results
+        results = call_within(self._resources.search_timeout, self._resources.pipeline.answer, request, (), explain)
+        if not neighbours:
+            return results
+        return replace(results, hits=self._resources.pipeline.extend_with_neighbours(results.hits, neighbours))
 
     def suggest(self, query: object) -> str | None:
         parsed = parse_query(validation.query_text(query), self._resources.profile.grammar)
@@ -176,6 +113,7 @@ class Searcher:
             filter=filter,
             mode=parse_mode(mode, settled, use_vector),
             profile=settled,
+            model=self._resources.model,
             lens=view,
             record=record,
             session=session,
@@ -187,181 +125,6 @@ class Searcher:
             include_facts=validation.flag(include_facts, "include_facts"),
             offset=validation.whole_number(offset, "offset", 0, validation.MAX_LIMIT - settled.limit),
         )
-
-    def _answer(self, request: SearchRequest, facets: Sequence[str], explain: bool) -> Results:
-        request, note = self._loosen_phrases(request)
-        ranking = self._rank_page(request)
-        ranked_at = time.perf_counter()
-        return Results(
-            facets=self._count_facets(request, ranking, facets) if facets else {},
-            hits=ranking.page.hits,
-            query=request.text,
-            mode=request.mode,
-            profile=request.profile.name,
-            degraded=join_notes(ranking.results.degraded, note),
-            suggestion=self._suggest_if_few(request, ranking.results),
-            hidden=self._count_hidden(request, ranking),
-            plan=_explain(request, ranking, ranked_at) if explain else None,
-            detail=request.detail,
-            lens=request.lens.name or None,
-            took_ms=(time.perf_counter() - request.started) * 1000,
-        )
-
-    def _rank_page(self, request: SearchRequest) -> _Ranking:
-        """
-        Rank, and leave out the hits before the page.
-
-        The first page is as short a ranking as one can be, and all others are cut from the longest one, without the
-        hits of the first: so pages of one limit never overlap, and none depends on how far a caller has come.
-        """
-        first = self._rank(request, request.profile)
-        if not request.offset:
-            return first
-        whole = self._rank(request, replace(request.profile, limit=validation.MAX_LIMIT))
-        shown = set(first.page.keys)
-        rest = [(hit, key) for hit, key in zip(whole.page.hits, whole.page.keys, strict=True) if key not in shown]
-        hits = [*zip(first.page.hits, first.page.keys, strict=True), *rest]
-        page = hits[request.offset : request.offset + request.profile.limit]
-        keys = tuple(key for _, key in page)
-        return replace(whole, page=replace(whole.page, hits=tuple(hit for hit, _ in page), keys=keys))
-
-    def _rank(self, request: SearchRequest, profile: Profile, *, again: bool = False) -> _Ranking:
-        """Run the legs and every ranking step; with more candidates where thresholds left the page with room."""
-        results, stores = self._run_legs(request, profile)
-        legs_done = time.perf_counter()
-        weighted = with_leg_weights(profile, request.mode, degraded=results.model is None)
-        if asks_assistant(request.text):
-            weighted = replace(weighted, assistant_factor=1.0)
-        candidates = gather_candidates(stores, results, weighted, request.now, request.filter)
-        load_memories = partial(_load_memories, stores, request.filter)
-        if request.documents and candidates.gone and not again:  # a file was indexed anew in the meantime
-            return self._rank(request, profile, again=True)
-        ranked = smooth_scores(self._fuse(request, weighted, results, candidates), profile.session_smoothing)
-        ranked = boost_by_time(ranked, request.periods, profile.time_boost)
-        if profile.rerank_depth and ranked:
-            reranker = self._resources.reranker
-            ranked, failure = rerank(reranker, request.query, request.periods, ranked, profile, load_memories)
-            results = replace(results, degraded=join_notes(results.degraded, failure))
-        locations = self._store.documents.locate_chunks(candidates.keys) if request.documents and ranked else {}
-        documents = {key: location.document for key, location in locations.items()}
-        grouped = ranked
-        if locations and request.grouped:
-            # Memories have no further passages, so among them a document's best one counts alone.
-            decay = 0.0 if request.memories else FURTHER_PASSAGE_DECAY
-            grouped = group_by_document(ranked, documents, decay)
-        model = results.model.name if results.model else None
-        similarities = ((documents.get(one.key, one.key), one.row.similarity) for one in candidates.candidates)
-        evidence = Evidence.of(request.query, similarities)
-        page = build_page(
-            grouped, load_memories, request.query, weighted, model, evidence, request.now,
-            detail=request.detail, include_facts=request.include_facts,
-        )  # fmt: skip
-        if page.outdated and not again:
-            return self._rank(request, profile, again=True)
-        asked_for = candidate_count(profile)
-        there_is_more = max(len(results.keyword), len(results.vector)) >= asked_for
-        removed = (bool(page.hidden) or len(grouped) < len(ranked)) and page.may_go_on
-        if len(page.hits) < profile.limit and removed and there_is_more and asked_for < _MAX_CANDIDATES:
-            return self._rank(request, replace(profile, min_candidates=asked_for * 4))
-        hits = attach_locations(page.hits, page.keys, locations, self._store.namespace)
-        return _Ranking(replace(page, hits=hits), results, candidates, legs_done)
-
-    def _run_legs(self, request: SearchRequest, profile: Profile) -> tuple[LegResults, list[Store]]:
-        """Run both legs over memories, files or both, and join what they find."""
-        sources = self._list_sources(request)
-        stores = [store for store, _ in sources]
-        if not request.query:
-            return LegResults(), stores
-        first, *others = [
-            legs.run(request.query, request.filter, request.mode, profile, self._resources.model) for _, legs in sources
-        ]
-        return (merge_results(first, *others) if others else first), stores
-
-    def _list_sources(self, request: SearchRequest) -> list[tuple[Store, Legs]]:
-        """Return the stores of memories, files or both, with their legs."""
-        sources = [(self._store, self._resources.legs)] if request.memories else []
-        # Words of memories and files are in one index: where there is no file, it would be searched for nothing.
-        if request.documents and not (sources and self._store.documents.is_empty()):
-            sources.append((self._store.documents.chunks, self._resources.file_legs))
-        return sources
-
-    def _loosen_phrases(self, request: SearchRequest) -> tuple[SearchRequest, str | None]:
-        """Replace phrases that neither memories nor files have by their words, and say so."""
-        if request.mode == "semantic" or not any(term.is_phrase for term in request.query.terms):
-            return request, None
-        sources = self._list_sources(request)
-        missing = (legs.find_missing_phrases(request.query, request.filter) for _, legs in sources)
-        query, note = loosen_phrases(request.query, frozenset.intersection(*missing))
-        return replace(request, query=query), note
-
-    def _fuse(
-        self, request: SearchRequest, profile: Profile, results: LegResults, candidates: Candidates
-    ) -> list[Ranked]:
-        """Rank the candidates; again with the best of them added to the query, where the profile says so."""
-        now, boosts = request.now.timestamp(), request.lens.boosts
-        ranked = rank_candidates(candidates.candidates, profile, now, boosts)
-        if not profile.expansion or results.query_vector is None:
-            return ranked
-        expanded = pseudo_relevance_feedback(ranked, results.query_vector, profile.expansion)
-        if not any(candidate.feedback_gain for candidate in expanded):
-            return ranked
-        return rank_candidates(expanded, profile, now, boosts)
-
-    def _count_facets(
-        self, request: SearchRequest, ranking: _Ranking, fields: Sequence[str]
-    ) -> dict[str, dict[str, int]]:
-        query, keys = request.keyword_query, ranking.candidates.keys
-        if ranking.results.keyword_keys is not None:  # all that the words match is known: no need to ask again
-            query, keys = Query(request.text), [*{*keys, *ranking.results.keyword_keys}]
-        return self._store.count_facets(query, request.filter, keys, fields)
-
-    def _count_hidden(self, request: SearchRequest, ranking: _Ranking) -> dict[str, int]:
-        """Count what filters and thresholds held back; filters only where the page has room for more."""
-        hidden = {}
-        if ranking.candidates.below_floor and request.profile.min_similarity is not None:
-            hidden["min_similarity"] = ranking.candidates.below_floor
-        full = len(ranking.page.hits) == request.profile.limit or not request.memories
-        if not full and request.query and request.filter != request.filter.restriction:
-            hidden |= self._store.count_filtered_out(request.keyword_query, request.filter, ranking.results.unfiltered)
-        return hidden | dict(ranking.page.hidden)
-
-    def _suggest_if_few(self, request: SearchRequest, results: LegResults) -> str | None:
-        """Suggest another spelling, but only where the words of the query find little."""
-        coverage = max((match.coverage for match in results.keyword), default=0.0)
-        few = len(results.keyword) < _FEW_KEYWORD_HITS or (results.unknown_words and coverage < _MOST_OF_QUERY)
-        if request.mode == "semantic" or not few or request.filter.restricted:  # the words are those of all projects
-            return None
-        store = self._store if request.memories else self._store.documents.chunks
-        # With files, the words that are unknown are those of both. Other counts of words may be a minute old.
-        suspects = results.unknown_words if results.words_counted and not request.documents else None
-        return suggest_query(request.query, store.find_known_terms, store.find_similar_words, suspects)
-
-    def _with_neighbours(self, hits: Sequence[Hit], count: int) -> tuple[Hit, ...]:
-        """Extend each hit by the chunks around it; hits whose chunks then meet become one."""
-        stretches: dict[str, list[tuple[int, int]]] = {}
-        chunks = [hit for hit in hits if isinstance(hit, DocumentHit)]
-        for hit in sorted(chunks, key=lambda hit: hit.ordinal):
-            known = stretches.setdefault(hit.document, [])
-            first, last = hit.ordinal - count, hit.ordinal + count
-            if known and first <= known[-1][1] + 1:
-                known[-1] = (known[-1][0], last)
-            else:
-                known.append((first, last))
-        extended, wanted = [], []
-        for hit in chunks:
-            stretch = next((each for each in stretches[hit.document] if each[0] <= hit.ordinal <= each[1]), None)
-            if stretch is not None:
-                stretches[hit.document].remove(stretch)
-                extended.append(hit)
-                wanted.append((hit.document, *stretch))
-        return tuple(map(extend_with_chunks, extended, self._store.documents.load_chunk_ranges(wanted)))
-
-
-def _load_memories(stores: Sequence[Store], filter: Filter, ranked: Sequence[Ranked]) -> dict[int, Memory]:
-    """Read memories that were ranked, by key, without those that were changed or removed since."""
-    rows = {entry.candidate.key: entry.candidate.row for entry in ranked}
-    found = (each for store in stores for each in store.load_memories([*rows], filter).items())
-    return {key: memory for key, memory in found if memory.updated_at == from_micros(round(rows[key].updated_at * 1e6))}
 
 
 def _build_recall(request: SearchRequest, results: Results, surface: str) -> Recall:
@@ -381,14 +144,3 @@ def _build_recall(request: SearchRequest, results: Results, surface: str) -> Rec
         tuple(memories),
         surface,
     )
-
-
-def _explain(request: SearchRequest, ranking: _Ranking, ranked_at: float) -> dict[str, Any]:
-    return {
-        "terms": [term.text + "*" * term.prefix for term in request.query.terms],
-        "left_out": [term.text for term in request.query.stopwords],
-        "keyword_candidates": len(ranking.results.keyword),
-        "vector_candidates": len(ranking.results.vector),
-        "legs_ms": round((ranking.legs_done - request.started) * 1000, 3),
-        "ranking_ms": round((ranked_at - ranking.legs_done) * 1000, 3),
-    }

@@ -21,10 +21,10 @@ from memorist.forks import renew_after_fork
 from memorist.profiles import ALL_COLUMNS, LATIN_ONLY, NOISE_FLOOR, Profile
 from memorist.records import Match, Model, Query, Row, Term
 from memorist.search.fusion import Candidate
+from memorist.search.query import parse_query
 from memorist.search.signals import mean_confidence, with_effective_confidence
 from memorist.store.records import KeywordMatches, Scope
 from memorist.store.store import Store
-from memorist.text.query import parse_query
 from memorist.text.tokenizer import is_mostly_latin
 
 _KEYWORD_THREADS = 4

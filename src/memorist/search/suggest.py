@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from itertools import groupby, islice, pairwise, product
 
 from memorist.records import Query, Term
-from memorist.text.query import STOP_WORDS
+from memorist.search.query import STOP_WORDS
 from memorist.text.tokenizer import find_unspaced_runs, fold, list_stems, stem_words
 
 _MIN_WORD_LETTERS = 4  # a shorter word alone is one typo away from too many others

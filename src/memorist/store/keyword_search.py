@@ -15,7 +15,7 @@ from typing import Any, Self
 import apsw
 
 from memorist.arguments import Filter
-from memorist.records import Match, Query, Term
+from memorist.records import MAX_PHRASE_WORDS, Match, Query, Term
 from memorist.store.database import Connection
 from memorist.store.filters import MAX_SCOPE_KEYS, filter_conditions
 from memorist.store.records import Scope
@@ -32,7 +32,6 @@ from memorist.store.word_matching import (
     match_texts,
 )
 from memorist.text import tokenizer
-from memorist.text.query import MAX_PHRASE_WORDS
 
 STEMS, WORDS = "memories_stems", "memories_words"  # the two indexes: a stem is no beginning of a word
 

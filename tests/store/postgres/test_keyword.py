@@ -15,6 +15,7 @@ from keyword_twins import Twins, copy_memories, open_twins
 from memorist.arguments import NO_FILTER, Filter
 from memorist.profiles import ALL_COLUMNS
 from memorist.records import Query, Term
+from memorist.search.query import parse_query
 from memorist.store.database import Connection
 from memorist.store.near_duplicates import list_sharing
 from memorist.store.postgres import text_index
@@ -22,7 +23,6 @@ from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.keyword import PostgresKeywordIndex
 from memorist.store.postgres.text_index import Phrase, index_queued, tokenize_columns, write_tsvector
 from memorist.store.records import Scope
-from memorist.text.query import parse_query
 
 WORDS = """
     deploy deployed server servers database user_id ADR-016 running runs test testing 東京都庁 東京 漢字 สวัสดี café naïve

@@ -16,11 +16,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from memorist.records import Query, Term
+from memorist.records import MAX_PHRASE_WORDS, Query, Term
 from memorist.text.tokenizer import list_tokens, split_unspaced, stem_words
 
 MAX_TERMS = 64  # further ones hardly narrow a query, and the index's parser has a depth limit
-MAX_PHRASE_WORDS = 32  # of a phrase or an identifier; what has all of these is what was meant
 MAX_QUERY_WORDS = 256  # of all terms together
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD_CHARACTER = re.compile(r"[^\W_]")

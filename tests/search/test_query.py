@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import memorist
 from memorist import InvalidInput, Memorist
-from memorist.records import GRAMMARS
-from memorist.text.query import MAX_PHRASE_WORDS, MAX_QUERY_WORDS, MAX_TERMS, parse_query
+from memorist.records import GRAMMARS, MAX_PHRASE_WORDS
+from memorist.search.query import MAX_QUERY_WORDS, MAX_TERMS, parse_query
 from memorist.text.tokenizer import list_tokens
 from memorist.validation import MAX_QUERY_CHARACTERS
 from statements import watched
