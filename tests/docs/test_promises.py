@@ -83,12 +83,12 @@ FEATURES: Promises = {
     ),
     "Identifiers such as `ADR-016`, `src/auth.py` and `user_id` are found as written, and so are two-character words "
     "in Chinese.": (
-        "text/test_query.py::test_identifiers_are_found_as_written",
-        "text/test_query.py::TestUnspacedScripts::test_words_inside_a_run_of_chinese_are_found",
+        "search/test_query.py::test_identifiers_are_found_as_written",
+        "search/test_query.py::TestUnspacedScripts::test_words_inside_a_run_of_chinese_are_found",
     ),
     "Any text of up to 10,000 characters is a valid query.": (
-        "text/test_query.py::test_no_text_raises_in_any_grammar",
-        "text/test_query.py::test_arbitrary_text_never_raises",
+        "search/test_query.py::test_no_text_raises_in_any_grammar",
+        "search/test_query.py::test_arbitrary_text_never_raises",
     ),
     "A hit says which leg found it, marks the matching passage, and with `--explain` shows how its score adds up.": (
         "docs/test_pages.py::test_the_examples_of_a_page_print_what_it_says",
