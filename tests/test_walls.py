@@ -1048,5 +1048,5 @@ def test_what_left_the_project_after_it_was_found_is_not_read(memory: Memorist) 
     memory.update(moved.id, project="q")
 
     assert [match.key for match in found.matches]
-    assert store.load_rows([match.key for match in found.matches], None, None, inside) == []
+    assert len(store.load_ranking_columns([match.key for match in found.matches], None, None, inside)) == 0
     assert store.load_memories([match.key for match in found.matches], inside) == {}

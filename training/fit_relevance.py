@@ -45,7 +45,8 @@ FALSE_ANSWERS = 0.085  # of the questions about talk that nothing answers, for w
 RIDGE, ROUNDS = 1e-3, 20
 
 Numbers = NDArray[np.float64]
-Found = Features | float  # a hit that was found by words alone has its relevance
+Row = tuple[float, ...]  # the features of one hit
+Found = Row | float  # a hit that was found by words alone has its relevance
 
 
 @dataclass(slots=True)
@@ -66,25 +67,26 @@ class Page:
     hits: tuple[Found, ...]
 
     @property
-    def candidates(self) -> list[Features]:
+    def candidates(self) -> list[Row]:
         """The hits that may have been told: those that answer, or all where nothing does."""
         wanted = relevant_ids(self.question.judgements)
         hits = zip(self.ids, self.hits, strict=True)
-        return [hit for id, hit in hits if isinstance(hit, Features) and (id in wanted or not wanted)]
+        return [hit for id, hit in hits if isinstance(hit, tuple) and (id in wanted or not wanted)]
 
 
 class Recorder:
     """Stands in for a model of relevance: it keeps the features of each hit, whose relevance is their number."""
 
     def __init__(self) -> None:
-        self._features: list[Features] = []
+        self._rows: list[Row] = []
 
-    def estimate(self, features: Features) -> float:
-        self._features.append(features)
-        return float(len(self._features))
+    def estimate(self, features: Features) -> Numbers:
+        rows = np.stack(features, axis=1).tolist()
+        self._rows += map(tuple, rows)
+        return len(self._rows) - len(rows) + np.arange(1.0, len(rows) + 1)
 
     def read(self, results: Results) -> tuple[Found, ...]:
-        return tuple(self._features[int(hit.relevance) - 1] if hit.relevance >= 1 else hit.relevance for hit in results)
+        return tuple(self._rows[int(hit.relevance) - 1] if hit.relevance >= 1 else hit.relevance for hit in results)
 
 
 def main() -> None:
@@ -107,7 +109,7 @@ def main() -> None:
     fitted = fit(pages)
     print_figures("now", present, pages)
     print_figures("fitted", fitted, pages)
-    print(f"RelevanceModel({fitted.bias:.2f}, Features({', '.join(f'{weight:.2f}' for weight in fitted.weights)}))")
+    print(f"RelevanceModel({fitted.bias:.2f}, ({', '.join(f'{weight:.2f}' for weight in fitted.weights)}))")
 
 
 def add_talk(fitting: FittingSet, folder: Path) -> None:
@@ -255,7 +257,7 @@ def fit(pages: Sequence[Page]) -> RelevanceModel:
     unanswered = [group == (TALK, False) for group in groups]
     bias, *weights = coefficients.tolist()
     too_much = np.quantile(best[unanswered] @ coefficients, 1 - FALSE_ANSWERS)
-    return RelevanceModel(bias - float(too_much), Features(*weights))
+    return RelevanceModel(bias - float(too_much), tuple(weights))
 
 
 def regress(values: Numbers, target: NDArray[np.bool_], weight: Numbers, offset: Numbers) -> Numbers:
@@ -270,13 +272,17 @@ def regress(values: Numbers, target: NDArray[np.bool_], weight: Numbers, offset:
     return coefficients
 
 
+def estimate(model: RelevanceModel, row: Row) -> float:
+    return float(model.estimate(Features(*map(np.asarray, row))))
+
+
 def print_figures(name: str, model: RelevanceModel, pages: Sequence[Page]) -> None:
     """Print for each kind how well questions are told apart, and the errors at the default threshold."""
     for kind in dict.fromkeys(page.question.category for page in pages):
         results: dict[bool, list[QuestionResult]] = {True: [], False: []}
         for page in pages:
             if page.question.category == kind:
-                relevance = [model.estimate(hit) if isinstance(hit, Features) else hit for hit in page.hits]
+                relevance = [estimate(model, hit) if isinstance(hit, tuple) else hit for hit in page.hits]
                 result = QuestionResult(page.question, page.ids, {}, None, max(relevance, default=0.0))
                 results[bool(relevant_ids(page.question.judgements))].append(result)
         figures = measure_calibration(results[True], results[False])

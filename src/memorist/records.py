@@ -12,8 +12,7 @@ from memorist.ids import shorten_id
 from memorist.notebook import html_table, one_line
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 SECTORS = ("reflective", "semantic", "procedural", "emotional", "episodic")
 GLOBAL = "global"  # the tier of memories that hold in every project
@@ -328,38 +327,6 @@ class Match(NamedTuple):
     score: float
     has_all_words: bool = False
     coverage: float = 1.0
-
-
-class Row(NamedTuple):
-    """
-    The part of a stored memory that ranking looks at.
-
-    `similarity` is exact, where it has a vector of the active model: that of the whole text or of the nearest part, if
-    it is nearer; then `passage` is the span of that part. `session` is the id of the session it was created in,
-    `position` its place among the memories created there, and `role` says who said it there. `length` is that of its
-    text, in characters. Ranking sees many rows and a page shows few: the memories themselves are read for the page.
-    """
-
-    key: int
-    similarity: float | None
-    vector: "NDArray[np.float16] | None"  # of the active model
-    created_at: float
-    updated_at: float
-    recorded_at: float
-    accessed_at: float | None
-    reinforced_at: float
-    salience: float
-    sector: str
-    kind: str | None
-    source: str | None
-    tags: tuple[str, ...]
-    superseded: bool
-    session: str | None
-    position: int | None
-    role: str | None
-    length: int
-    facts: tuple[Fact, ...] = ()  # read only where ranking looks at them
-    passage: tuple[int, int] | None = None
 
 
 class RecordSequence(Sequence[T]):

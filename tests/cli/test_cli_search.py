@@ -12,9 +12,9 @@ from command_line import CommandLine
 import memorist
 from memorist.arguments import FILTERS
 from memorist.cli.search import HIDDEN_REASONS
-from memorist.engine import search
 from memorist.profiles import PROFILES
 from memorist.records import FACETS
+from memorist.search import pipeline
 
 ANSWER = {
     "query", "mode", "profile", "took_ms", "degraded", "suggestion", "hidden", "results", "facets", "lens", "detail",
@@ -268,7 +268,7 @@ class TestNotes:
         assert set(FILTERS) - {"min_salience", "include_global"} | {"superseded"} == set(HIDDEN_REASONS)
 
     def test_a_suggestion_is_offered_and_not_applied(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(search, "suggest_query", lambda *_: "ship\x1b")
+        monkeypatch.setattr(pipeline, "suggest_query", lambda *_: "ship\x1b")
         done = cli("search", "shpi")
 
         assert "Did you mean: ship\ufffd?" in done.err.splitlines()

@@ -7,45 +7,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from candidates import make_candidate
+from candidates import Found, Ranked, keys, list_ranked, to_candidates
 from memorist.profiles import PROFILES, Profile, Recency
-from memorist.search.fusion import Candidate, Ranked, long_text_share, rank_candidates
+from memorist.search.fusion import long_text_share, rank_candidates
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
 
 
-def fused(candidates: list[Candidate], profile: str | Profile, **replaced: object) -> list[Ranked]:
+def fused(found: list[Found], profile: str | Profile, **replaced: object) -> list[Ranked]:
     base = PROFILES[profile] if isinstance(profile, str) else profile
-    return rank_candidates(candidates, dataclasses.replace(base, **replaced), NOW)
+    ranking = rank_candidates(to_candidates(found), dataclasses.replace(base, **replaced), NOW)
+    return list_ranked(ranking, found)
 
 
-def legs(keyword: list[int], vector: list[int]) -> list[Candidate]:
+def legs(keyword: list[int], vector: list[int]) -> list[Found]:
     """Candidates from two ranked lists of keys, scores falling with the rank."""
     return [
-        make_candidate(
+        Found(
             key,
             bm25=10.0 - keyword.index(key) if key in keyword else None,
-            keyword_rank=keyword.index(key) + 1 if key in keyword else None,
+            keyword_rank=keyword.index(key) + 1 if key in keyword else 0,
             similarity=0.9 - 0.1 * vector.index(key) if key in vector else None,
-            vector_rank=vector.index(key) + 1 if key in vector else None,
+            vector_rank=vector.index(key) + 1 if key in vector else 0,
             created_at=NOW,
         )
         for key in dict.fromkeys([*keyword, *vector])
     ]
 
 
-def keys(ranked: list[Ranked]) -> list[int]:
-    return [entry.candidate.key for entry in ranked]
-
-
 class TestReciprocalRankFusion:
     def test_two_lists_are_merged_by_the_sum_of_reciprocal_ranks(self) -> None:
         best, *rest = fused(legs([7, 3], [3, 9]), "rank")
 
-        assert best.candidate.key == 3
+        assert best.key == 3
         assert best.raw["rrf"] == pytest.approx(1 / 61 + 1 / 62)
-        assert {entry.candidate.key: entry.raw["rrf"] for entry in rest} == pytest.approx({7: 1 / 61, 9: 1 / 62})
+        assert {entry.key: entry.raw["rrf"] for entry in rest} == pytest.approx({7: 1 / 61, 9: 1 / 62})
 
     def test_an_overlapping_result_outranks_single_ones_at_similar_ranks(self) -> None:
         assert keys(fused(legs([1, 2], [3, 2]), "rank"))[0] == 2
@@ -72,7 +69,7 @@ class TestReciprocalRankFusion:
         assert keys(fused(legs([1, 2], [3, 2]), "confidence", alpha=1.0)) == [3, 2]
 
     def test_a_leg_that_missed_a_result_can_count_it_one_place_behind_its_last(self) -> None:
-        ranked = {e.candidate.key: e.raw["rrf"] for e in fused(legs([1], [2, 3]), "rank", missing="penalty")}
+        ranked = {e.key: e.raw["rrf"] for e in fused(legs([1], [2, 3]), "rank", missing="penalty")}
 
         assert ranked[1] == pytest.approx(1 / 61 + 1 / 63)
         assert ranked[2] == pytest.approx(1 / 62 + 1 / 61)
@@ -83,7 +80,7 @@ class TestReciprocalRankFusion:
 
 class TestLinear:
     def test_the_worked_example_with_the_source_weights(self) -> None:
-        candidate = make_candidate(
+        candidate = Found(
             1, bm25=5.0, keyword_rank=1, similarity=0.8, vector_rank=1,
             created_at=NOW - 10 * DAY, salience=0.6, sector="procedural",
         )  # fmt: skip
@@ -94,13 +91,13 @@ class TestLinear:
 
     def test_sectors_are_ordered_by_their_boosts(self) -> None:
         candidates = [
-            make_candidate(number, bm25=5.0, keyword_rank=number, created_at=NOW, sector=sector)
+            Found(number, bm25=5.0, keyword_rank=number, created_at=NOW, sector=sector)
             for number, sector in enumerate(["episodic", "emotional", "procedural", "semantic", "reflective"], 1)
         ]
 
         ranked = fused(candidates, "salience")
 
-        assert [e.candidate.row.sector for e in ranked] == [
+        assert [e.candidate.sector for e in ranked] == [
             "reflective",
             "semantic",
             "procedural",
@@ -110,15 +107,15 @@ class TestLinear:
         assert ranked[0].score / ranked[2].score == pytest.approx(1.2)
 
     def test_an_unknown_sector_is_neither_raised_nor_lowered(self) -> None:
-        (only,) = fused([make_candidate(1, bm25=5.0, keyword_rank=1, sector="dreams")], "salience")
+        (only,) = fused([Found(1, bm25=5.0, keyword_rank=1, sector="dreams")], "salience")
 
         assert "sector" not in only.trace
 
     def test_a_superseded_memory_counts_half(self) -> None:
         new, old = fused(
             [
-                make_candidate(1, bm25=5.0, keyword_rank=1, created_at=NOW, sector="procedural"),
-                make_candidate(2, bm25=5.0, keyword_rank=2, created_at=NOW, sector="procedural", superseded=True),
+                Found(1, bm25=5.0, keyword_rank=1, created_at=NOW, sector="procedural"),
+                Found(2, bm25=5.0, keyword_rank=2, created_at=NOW, sector="procedural", superseded=True),
             ],
             "salience",
         )
@@ -126,9 +123,7 @@ class TestLinear:
         assert old.score == pytest.approx(new.score / 2)
 
     def test_the_score_is_clamped_to_one(self) -> None:
-        best = make_candidate(
-            1, 50.0, 1, similarity=1.0, vector_rank=1, created_at=NOW, salience=1.0, sector="reflective"
-        )
+        best = Found(1, 50.0, 1, similarity=1.0, vector_rank=1, created_at=NOW, salience=1.0, sector="reflective")
 
         (only,) = fused([best], "salience")
 
@@ -141,7 +136,7 @@ class TestLinear:
             PROFILES["salience"].weights, semantic=0.0, keyword=1.0, salience=0.0, recency=0.0
         )
 
-        candidate = make_candidate(1, 5.0, 1, similarity=0.9, vector_rank=1, created_at=NOW, sector="procedural")
+        candidate = Found(1, 5.0, 1, similarity=0.9, vector_rank=1, created_at=NOW, sector="procedural")
         (only,) = fused([candidate], "salience", weights=weights)
 
         assert only.score == pytest.approx(0.5)
@@ -164,19 +159,19 @@ class TestVectorFirst:
 class TestConvex:
     def test_the_score_is_the_weighted_sum_of_scaled_bm25_and_cosine(self) -> None:
         first, second = fused(
-            [make_candidate(1, bm25=4.0, keyword_rank=2, similarity=0.5), make_candidate(2, bm25=8.0, keyword_rank=1)],
+            [Found(1, bm25=4.0, keyword_rank=2, similarity=0.5), Found(2, bm25=8.0, keyword_rank=1)],
             "balanced",
             alpha=0.4,
         )
 
-        assert (first.candidate.key, first.score) == (2, pytest.approx(0.6))
+        assert (first.key, first.score) == (2, pytest.approx(0.6))
         assert second.score == pytest.approx(0.6 * 0.5 + 0.4 * 0.5)
 
     def test_memories_with_all_words_come_before_those_with_some(self) -> None:
         ranked = fused(
             [
-                make_candidate(1, bm25=9.0, keyword_rank=2),
-                make_candidate(2, bm25=1.0, keyword_rank=1, has_all_words=True),
+                Found(1, bm25=9.0, keyword_rank=2),
+                Found(2, bm25=1.0, keyword_rank=1, has_all_words=True),
             ],
             "balanced",
             alpha=0.0,
@@ -199,7 +194,7 @@ class TestConvex:
         ],
     )
     def test_bm25_can_be_brought_to_one_scale_in_several_ways(self, norm: str, scaled: list[float]) -> None:
-        found = [make_candidate(place, bm25=bm25, keyword_rank=place) for place, bm25 in enumerate((8.0, 4.0, 2.0), 1)]
+        found = [Found(place, bm25=bm25, keyword_rank=place) for place, bm25 in enumerate((8.0, 4.0, 2.0), 1)]
 
         ranked = fused(found, "balanced", alpha=0.0, bm25_norm=norm)
 
@@ -207,8 +202,8 @@ class TestConvex:
         assert [entry.score for entry in ranked] == pytest.approx(scaled)
 
     def test_a_leg_whose_best_stands_out_counts_for_more_than_one_whose_matches_are_all_alike(self) -> None:
-        alike = [make_candidate(n, bm25=5.0 - n / 100, keyword_rank=n) for n in range(1, 13)]
-        clear = [make_candidate(20 + n, similarity=0.8 if n == 0 else 0.2, vector_rank=n + 1) for n in range(12)]
+        alike = [Found(n, bm25=5.0 - n / 100, keyword_rank=n) for n in range(1, 13)]
+        clear = [Found(20 + n, similarity=0.8 if n == 0 else 0.2, vector_rank=n + 1) for n in range(12)]
 
         by_meaning = fused([*alike, *clear], "balanced")
         by_words = fused([*alike, *clear], "balanced", alpha=0.2, weigh_by_clarity=False)
@@ -217,11 +212,9 @@ class TestConvex:
         assert keys(by_words)[0] == 1
 
     def test_what_has_no_further_match_beside_it_stands_out_as_far_as_can_be(self) -> None:
-        (word, near) = fused(
-            [make_candidate(1, bm25=2.0, keyword_rank=1), make_candidate(2, similarity=0.6, vector_rank=1)], "balanced"
-        )
+        (word, near) = fused([Found(1, bm25=2.0, keyword_rank=1), Found(2, similarity=0.6, vector_rank=1)], "balanced")
 
-        assert {word.candidate.key: word.score, near.candidate.key: near.score} == {
+        assert {word.key: word.score, near.key: near.score} == {
             1: pytest.approx(0.2),
             2: pytest.approx(0.8 * 0.6),
         }
@@ -229,12 +222,10 @@ class TestConvex:
     @pytest.mark.parametrize("tied", ["words", "meaning"])
     def test_a_leg_whose_matches_are_all_alike_keeps_them(self, tied: str) -> None:
         alike = [
-            make_candidate(n, bm25=5.0, keyword_rank=n)
-            if tied == "words"
-            else make_candidate(n, similarity=0.4, vector_rank=n)
+            Found(n, bm25=5.0, keyword_rank=n) if tied == "words" else Found(n, similarity=0.4, vector_rank=n)
             for n in range(1, 13)
         ]
-        other = make_candidate(
+        other = Found(
             20, **({"similarity": 0.8, "vector_rank": 1} if tied == "words" else {"bm25": 5.0, "keyword_rank": 1})
         )
 
@@ -243,13 +234,13 @@ class TestConvex:
     def test_what_the_assistant_said_counts_for_less_than_what_the_user_did(self) -> None:
         user, assistant = fused(
             [
-                make_candidate(1, similarity=0.5, vector_rank=1, role="assistant"),
-                make_candidate(2, similarity=0.5, vector_rank=2, role="user"),
+                Found(1, similarity=0.5, vector_rank=1, role="assistant"),
+                Found(2, similarity=0.5, vector_rank=2, role="user"),
             ],
             "balanced",
         )
 
-        assert (user.candidate.key, assistant.candidate.key) == (2, 1)
+        assert (user.key, assistant.key) == (2, 1)
         assert assistant.score == pytest.approx(0.8 * user.score)
         assert assistant.trace["assistant"] == pytest.approx(-0.2 * user.score)
 
@@ -258,8 +249,8 @@ class TestRecency:
     def test_a_fresh_memory_gets_the_whole_factor_and_an_old_one_little(self) -> None:
         fresh, old = fused(
             [
-                make_candidate(1, bm25=1.0, keyword_rank=1, recorded_at=NOW),
-                make_candidate(2, bm25=1.0, keyword_rank=1, recorded_at=NOW - 9 * DAY),
+                Found(1, bm25=1.0, keyword_rank=1, recorded_at=NOW),
+                Found(2, bm25=1.0, keyword_rank=1, recorded_at=NOW - 9 * DAY),
             ],
             "confidence",
         )
@@ -275,48 +266,46 @@ class TestRecency:
 
     @pytest.mark.parametrize(("days", "factor"), [(0, 1.10), (1, 1.10), (2, 1.05), (7, 1.05), (30, 1.02), (31, 1.0)])
     def test_it_can_come_in_tiers_of_a_day_a_week_and_a_month(self, days: float, factor: float) -> None:
-        candidate = make_candidate(1, bm25=1.0, keyword_rank=1, created_at=NOW - days * DAY)
+        candidate = Found(1, bm25=1.0, keyword_rank=1, created_at=NOW - days * DAY)
 
         (only,) = fused([candidate], "rank", recency=Recency("tiers"))
 
         assert only.score == pytest.approx(factor / 1.10)
 
     def test_a_memory_from_the_future_counts_as_new(self) -> None:
-        (only,) = fused([make_candidate(1, bm25=1.0, keyword_rank=1, created_at=NOW + 100 * DAY)], "confidence")
+        (only,) = fused([Found(1, bm25=1.0, keyword_rank=1, created_at=NOW + 100 * DAY)], "confidence")
 
         assert only.score <= 1.0
 
 
 candidates = st.lists(
     st.builds(
-        make_candidate,
+        Found,
         key=st.integers(1, 1000),
         bm25=st.none() | st.floats(0, 50),
-        keyword_rank=st.none() | st.integers(1, 50),
+        keyword_rank=st.just(0) | st.integers(1, 50),
         similarity=st.none() | st.floats(-1, 1),
-        vector_rank=st.none() | st.integers(1, 50),
+        vector_rank=st.just(0) | st.integers(1, 50),
         created_at=st.floats(NOW - 1e8, NOW),
         salience=st.floats(0, 1),
         sector=st.sampled_from(["reflective", "semantic", "episodic", "other"]),
         superseded=st.booleans(),
         confidence=st.floats(0, 1),
-    ).filter(lambda c: (c.match is None) == (c.keyword_rank is None)),
+    ).filter(lambda c: (c.bm25 is None) == (c.keyword_rank == 0)),
     unique_by=lambda c: c.key,
     max_size=20,
 )
 
 
 @given(candidates, st.sampled_from(sorted(PROFILES)))
-def test_every_score_lies_within_0_and_1_and_is_the_sum_of_its_trace(found: list[Candidate], profile: str) -> None:
+def test_every_score_lies_within_0_and_1_and_is_the_sum_of_its_trace(found: list[Found], profile: str) -> None:
     for entry in fused(found, profile):
         assert 0.0 <= entry.score <= 1.0
         assert math.fsum(entry.trace.values()) == pytest.approx(entry.score, abs=1e-9)
 
 
 @given(candidates, st.sampled_from(sorted(PROFILES)), st.randoms())
-def test_the_order_does_not_depend_on_the_order_of_arrival(
-    found: list[Candidate], profile: str, random: object
-) -> None:
+def test_the_order_does_not_depend_on_the_order_of_arrival(found: list[Found], profile: str, random: object) -> None:
     shuffled = list(found)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
 
@@ -327,18 +316,18 @@ def test_the_order_does_not_depend_on_the_order_of_arrival(
 def test_a_better_keyword_match_never_scores_lower(a: float, b: float, norm: str) -> None:
     low, high = sorted((a, b))
     ranked = fused(
-        [make_candidate(1, bm25=low, keyword_rank=2), make_candidate(2, bm25=high, keyword_rank=1)],
+        [Found(1, bm25=low, keyword_rank=2), Found(2, bm25=high, keyword_rank=1)],
         "balanced",
         bm25_norm=norm,
     )
-    scores = {entry.candidate.key: entry.score for entry in ranked}
+    scores = {entry.key: entry.score for entry in ranked}
 
     assert scores.get(2, 0.0) >= scores.get(1, 0.0)
 
 
 def test_how_long_texts_are_does_not_depend_on_how_many_are_wanted() -> None:
-    few = [make_candidate(key, vector_rank=key, length=1_000) for key in range(1, 21)]
-    more = [make_candidate(key, vector_rank=key, length=50) for key in range(21, 300)]
+    few = [Found(key, vector_rank=key, length=1_000) for key in range(1, 21)]
+    more = [Found(key, vector_rank=key, length=50) for key in range(21, 300)]
 
-    assert long_text_share(few) == long_text_share([*few, *more]) == 1.0
-    assert long_text_share([]) == long_text_share(more) == 0.0
+    assert long_text_share(to_candidates(few)) == long_text_share(to_candidates([*few, *more])) == 1.0
+    assert long_text_share(to_candidates([])) == long_text_share(to_candidates(more)) == 0.0

@@ -4,14 +4,15 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from candidates import make_candidate
+from candidates import Found, Ranked, to_ranking
 from memorist import Memorist
 from memorist.arguments import NO_FILTER, Filter
 from memorist.profiles import PROFILES
 from memorist.records import Memory as StoredMemory
-from memorist.search.fusion import Ranked
+from memorist.search.candidates import Places
 from memorist.search.page import build_page
 from memorist.search.query import parse_query
 from memorist.search.signals import Evidence
@@ -25,15 +26,15 @@ def test_a_memory_that_was_forgotten_after_it_was_ranked_makes_room_for_the_next
     scope = store.resolve_scope(NO_FILTER)
     found = store.match_keywords(query, scope, limit=12, page=12, weights={"content": 1.0}).matches
     keys = sorted(match.key for match in found)
-    ranked = [Ranked(make_candidate(key), 1.0 - place / 100, {}, {}) for place, key in enumerate(keys)]
+    ranking = to_ranking([Ranked(Found(key), 1.0 - place / 100) for place, key in enumerate(keys)])
     memory.forget(ids[3])
 
-    def load_memories(chosen: Sequence[Ranked]) -> dict[int, StoredMemory]:
-        return store.load_memories([entry.candidate.key for entry in chosen], NO_FILTER)
+    def load_memories(chosen: Places) -> dict[int, StoredMemory]:
+        return store.load_memories(ranking.candidates.keys[chosen].tolist(), NO_FILTER)
 
     page = build_page(
-        ranked, load_memories, query, PROFILES["balanced"], None,
-        Evidence.of(query, []), datetime.now(UTC), detail="full", include_facts=True,
+        ranking, load_memories, query, PROFILES["balanced"], None,
+        Evidence.of(query, np.array([])), datetime.now(UTC), detail="full", include_facts=True,
     )  # fmt: skip
 
     assert [hit.memory.id for hit in page.hits] == [*ids[:3], *ids[4:11]]

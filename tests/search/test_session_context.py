@@ -4,72 +4,68 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from candidates import make_candidate
-from memorist.search.fusion import Ranked
+from candidates import Found, Ranked, apply, keys
 from memorist.search.rerank import smooth_scores
+from memorist.store.ranking_columns import NO_POSITION
 
 
 def entry(key: int, score: float, session: str | None = "talk", position: int | None = None) -> Ranked:
     """A turn whose position is its key, if nothing else is said: nobody wrote in between."""
-    place = key if position is None and session is not None else position
-    return Ranked(make_candidate(key, session=session, position=place), score, {"keyword": score}, {})
-
-
-def keys(entries: list[Ranked]) -> list[int]:
-    return [each.candidate.key for each in entries]
+    place = position if position is not None else NO_POSITION if session is None else key
+    return Ranked(Found(key, session=session, position=place), score, {"keyword": score})
 
 
 def test_a_turn_beside_a_good_one_comes_before_a_lonely_one() -> None:
     ranked = [entry(5, 0.9), entry(50, 0.4), entry(6, 0.3)]
 
-    assert keys(smooth_scores(ranked, 0.4)) == [5, 6, 50]
+    assert keys(apply(smooth_scores, ranked, 0.4)) == [5, 6, 50]
 
 
 def test_a_neighbour_one_further_lends_half_as_much() -> None:
     ranked = [entry(5, 0.9), entry(50, 0.4), entry(6, 0.3), entry(7, 0.3)]
 
-    assert keys(smooth_scores(ranked, 0.4)) == [5, 6, 7, 50]
+    assert keys(apply(smooth_scores, ranked, 0.4)) == [5, 6, 7, 50]
 
 
 def test_the_next_row_of_another_session_is_no_neighbour() -> None:
     ranked = [entry(5, 0.9, "one"), entry(50, 0.4, "two"), entry(6, 0.3, "two")]
 
-    assert keys(smooth_scores(ranked, 0.4)) == [5, 50, 6]
+    assert keys(apply(smooth_scores, ranked, 0.4)) == [5, 50, 6]
 
 
 def test_neighbours_are_known_by_their_positions_and_not_by_their_keys() -> None:
     ranked = [entry(5, 0.9, "one", 1), entry(50, 0.4, "one", 9), entry(7, 0.3, "one", 2), entry(6, 0.2, "two", 1)]
 
-    assert keys(smooth_scores(ranked, 0.4)) == [5, 7, 50, 6]
+    assert keys(apply(smooth_scores, ranked, 0.4)) == [5, 7, 50, 6]
 
 
 def test_a_turn_without_a_position_has_no_neighbours() -> None:
-    alone = Ranked(make_candidate(6, session="talk"), 0.3, {"keyword": 0.3}, {})
+    alone = Ranked(Found(6, session="talk"), 0.3, {"keyword": 0.3})
 
-    assert keys(smooth_scores([entry(5, 0.9), entry(50, 0.4), alone], 0.4)) == [5, 50, 6]
+    assert keys(apply(smooth_scores, [entry(5, 0.9), entry(50, 0.4), alone], 0.4)) == [5, 50, 6]
 
 
 def test_what_comes_from_no_session_keeps_its_place_and_its_score() -> None:
     note, other = entry(70, 0.8, None), entry(71, 0.35, None)
     ranked = [entry(5, 0.9), note, entry(50, 0.4), other, entry(6, 0.3)]
 
-    after = smooth_scores(ranked, 0.4)
+    after = apply(smooth_scores, ranked, 0.4)
 
     assert keys(after) == [5, 70, 6, 71, 50]
-    assert after[1] is note
-    assert after[3] is other
+    assert after[1] == note
+    assert after[3] == other
 
 
 def test_a_long_text_speaks_for_itself() -> None:
-    long = Ranked(make_candidate(6, session="talk", position=6, length=10_000), 0.3, {"keyword": 0.3}, {})
+    long = Ranked(Found(6, session="talk", position=6, length=10_000), 0.3, {"keyword": 0.3})
 
-    assert keys(smooth_scores([entry(5, 0.9), entry(50, 0.4), long], 0.4)) == [5, 50, 6]
+    assert keys(apply(smooth_scores, [entry(5, 0.9), entry(50, 0.4), long], 0.4)) == [5, 50, 6]
 
 
 def test_without_a_share_nothing_moves() -> None:
     ranked = [entry(5, 0.9), entry(50, 0.4), entry(6, 0.3)]
 
-    assert smooth_scores(ranked, 0.0) == ranked
+    assert apply(smooth_scores, ranked, 0.0) == ranked
 
 
 scores = st.lists(st.floats(0, 1), max_size=10).map(lambda values: sorted(values, reverse=True))
@@ -81,7 +77,7 @@ def test_scores_stay_in_order_and_traces_add_up(
 ) -> None:
     ranked = [entry(key, score, sessions[key]) for key, score in zip(places, values, strict=False)]
 
-    after = smooth_scores(ranked, 0.4)
+    after = apply(smooth_scores, ranked, 0.4)
 
     assert [each.score for each in after] == values
     assert sorted(keys(after)) == sorted(keys(ranked))
@@ -91,7 +87,7 @@ def test_scores_stay_in_order_and_traces_add_up(
 def test_the_trace_adds_up_to_the_score_however_often_score_is_lent() -> None:
     ranked = [entry(5, 0.9), entry(50, 0.4), entry(6, 0.3), entry(7, 0.2)]
 
-    twice = smooth_scores(smooth_scores(ranked, 0.4), 0.8)
+    twice = apply(smooth_scores, apply(smooth_scores, ranked, 0.4), 0.8)
 
     assert keys(twice) != keys(ranked)
     assert [sum(each.trace.values()) for each in twice] == pytest.approx([each.score for each in twice])

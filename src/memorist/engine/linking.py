@@ -108,9 +108,9 @@ class Linking(Room):
         scope = self._store.resolve_scope(filter)
         nearest = self._store.vectors.find_nearest(model, vector, scope, limit + 1)
         keys = [match.key for match in nearest.matches]
-        rows = self._store.load_rows(keys, model, vector, filter)
-        rows.sort(key=lambda row: (-(row.similarity or 0.0), row.key))
-        similarities = {row.key: row.similarity for row in rows}
+        columns = self._store.load_ranking_columns(keys, model, vector, filter)
+        found = zip(columns.keys.tolist(), columns.similarity.tolist(), strict=True)
+        similarities = dict(sorted(found, key=lambda pair: (-pair[1], pair[0])))
         return [(other, similarities[key]) for key, other in self._load_others(similarities, memory, filter)][:limit]
 
     def _similar_by_words(self, memory: Memory, limit: int, filter: Filter) -> list[Memory]:

@@ -1,5 +1,5 @@
 """
-Search: legs, fusion and signals; ids and numbers in, scores and a trace out.
+Search: `pipeline` from the parsed text to the page. Keys and columns of numbers in, scores and a trace out.
 
 Decisions and their reasons:
 

@@ -1,4 +1,4 @@
-"""The two legs of a search, keyword and vector, run side by side, and the candidates that they find."""
+"""The two legs of a search, keyword and vector, run side by side."""
 
 import contextvars
 import math
@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +18,8 @@ from memorist.embed.base import ActiveModel
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.forks import renew_after_fork
 from memorist.profiles import ALL_COLUMNS, LATIN_ONLY, NOISE_FLOOR, Profile
-from memorist.records import Match, Model, Query, Row, Term
-from memorist.search.fusion import Candidate
+from memorist.records import Match, Model, Query, Term
 from memorist.search.query import parse_query
-from memorist.search.signals import mean_confidence, with_effective_confidence
 from memorist.store.records import KeywordMatches, Scope
 from memorist.store.store import Store
 from memorist.text.tokenizer import is_mostly_latin
@@ -220,68 +217,3 @@ def _leg_named_in_errors(leg: str) -> Iterator[None]:
         yield
     except StoreError as exc:
         raise type(exc)(f"{leg} search: {exc}") from exc
-
-
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """
-    All candidates with their rows.
-
-    `below_floor` counts matches that were not similar enough to count as found, `gone` those that were removed before
-    they could be read.
-    """
-
-    candidates: Sequence[Candidate]
-    below_floor: int
-    gone: int
-
-    @property
-    def keys(self) -> list[int]:
-        return [candidate.key for candidate in self.candidates]
-
-
-def gather_candidates(
-    stores: Sequence[Store], results: LegResults, profile: Profile, now: datetime, filter: Filter
-) -> Candidates:
-    """Load the rows of all matches in one read, and put the scores of both legs beside them."""
-    by_keyword = {match.key: match for match in results.keyword}
-    keys = list(dict.fromkeys([*by_keyword, *(match.key for match in results.vector)]))
-    uses_confidence = profile.confidence_mode != "off" or profile.min_confidence is not None
-    rows = [
-        row
-        for store in stores
-        if keys
-        for row in store.load_rows(keys, results.model, results.query_vector, filter, facts=uses_confidence)
-    ]
-    keyword_ranks, vector_ranks = _keyword_ranks(results, rows), _vector_ranks(results, rows)
-    candidates = []
-    for row in rows:
-        match = by_keyword.get(row.key)
-        if match or row.key in vector_ranks:
-            facts = with_effective_confidence(row.facts, profile.fact_decay, now) if row.facts else ()
-            ranks = keyword_ranks.get(row.key), vector_ranks.get(row.key)
-            candidates.append(Candidate(row, match, *ranks, mean_confidence(facts)))
-    below_floor = sum(key not in by_keyword for key in results.below_floor) + len(rows) - len(candidates)
-    return Candidates(candidates, below_floor, len(keys) - len(rows))
-
-
-def _keyword_ranks(results: LegResults, rows: Sequence[Row]) -> dict[int, int]:
-    """Rank the matches of the keyword leg; of equal ones the newer is first, then the first added."""
-    if len({match.score for match in results.keyword}) == len(results.keyword):
-        return {match.key: rank for rank, match in enumerate(results.keyword, 1)}
-    created = {row.key: row.created_at for row in rows}
-    ranked: list[Match] = []
-    for _, equal in groupby(results.keyword, key=lambda match: (match.has_all_words, match.score)):
-        ranked += sorted(equal, key=lambda match: (-created.get(match.key, 0.0), match.key))
-    return {match.key: rank for rank, match in enumerate(ranked, 1)}
-
-
-def _vector_ranks(results: LegResults, rows: Sequence[Row]) -> dict[int, int]:
-    """Rank the matches of the vector leg by exact similarity, where the leg itself estimates; ties as above."""
-    matched, floor = {match.key for match in results.vector}, results.similarity_floor
-    exact = sorted(
-        (-row.similarity, -row.created_at, row.key)
-        for row in rows
-        if row.key in matched and row.similarity is not None and (floor is None or row.similarity >= floor)
-    )
-    return {key: rank for rank, (_, _, key) in enumerate(exact, 1)}

@@ -1,16 +1,18 @@
 """Hits: thresholds, snippets and relevance applied to what was ranked, and the files that chunks come from."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from itertools import islice
+
+import numpy as np
 
 from memorist.documents import ChunkLocation, DocumentHit, StoredChunk
 from memorist.profiles import MatchLabels, Profile
 from memorist.records import Hit, Memory, Query
-from memorist.search.fusion import LoadMemories, Ranked
+from memorist.search.candidates import Ranking
+from memorist.search.rerank import LoadMemories
 from memorist.search.signals import Evidence, estimate_relevance, mean_confidence, with_effective_confidence
+from memorist.store.ranking_columns import Floats, Integers
 from memorist.text.snippet import HighlightTerms, Passage, best_passage, preview
 
 _PREVIEW_CHARACTERS = 100  # of a `cut` snippet
@@ -34,7 +36,7 @@ class HitPage:
 
 
 def build_page(
-    ranked: Sequence[Ranked],
+    ranking: Ranking,
     load_memories: LoadMemories,
     query: Query,
     profile: Profile,
@@ -51,51 +53,57 @@ def build_page(
     Only their memories are read. One that has changed by then makes room for the next.
     """
     terms = HighlightTerms.of(query)
-    hidden: Counter[str] = Counter()
+    candidates, columns = ranking.candidates, ranking.candidates.columns
+    relevance = estimate_relevance(model, columns.similarity, candidates.coverage, columns.lengths, evidence)
+    failed = _find_failed_thresholds(ranking, relevance, profile)
+    passing = np.flatnonzero(failed == _PASSES)  # positions in the ranking
     hits: list[Hit] = []
     keys: list[int] = []
-    outdated = False
-    places = [0]
-    passing = _pass_thresholds(ranked, profile, model, evidence, hidden, places)
-    while chosen := list(islice(passing, profile.limit - len(hits))):
-        memories = load_memories([entry for entry, _ in chosen])
-        outdated = outdated or len(memories) < len(chosen)
-        for entry, relevance in chosen:
-            memory = memories.get(entry.candidate.key)
+    read = 0  # of those that pass
+    while read < len(passing) and len(hits) < profile.limit:
+        chosen = ranking.places[passing[read : read + profile.limit - len(hits)]]
+        read += len(chosen)
+        memories = load_memories(chosen)
+        for place, key in zip(chosen.tolist(), candidates.keys[chosen].tolist(), strict=True):
+            memory = memories.get(key)
             if memory is None:
                 continue
             if memory.facts:
                 memory = replace(memory, facts=with_effective_confidence(memory.facts, profile.fact_decay, now))
-            hit = _build_hit(entry, relevance, memory, terms, profile)
+            hit = _build_hit(ranking, place, float(relevance[place]), memory, terms, profile)
             hits.append(_limit_detail(hit, detail, include_facts))
-            keys.append(entry.candidate.key)
-    # Score and relevance fall along a ranking: where its second half has nothing, what comes behind it has nothing.
-    return HitPage(tuple(hits), tuple(keys), dict(hidden), outdated, may_go_on=2 * places[-1] >= len(ranked))
+            keys.append(key)
+    looked_at = failed[: passing[read - 1] + 1] if len(hits) == profile.limit else failed
+    # Score and relevance fall along a ranking, unlike confidence: where its second half has nothing, what comes behind
+    # it has nothing.
+    last = np.flatnonzero((looked_at == _PASSES) | (looked_at == _THRESHOLDS.index("min_confidence"))) + 1
+    return HitPage(
+        tuple(hits),
+        tuple(keys),
+        _count_hidden(looked_at),
+        outdated=len(hits) < read,
+        may_go_on=2 * int(last.max(initial=0)) >= len(ranking),
+    )
 
 
-def _pass_thresholds(
-    ranked: Sequence[Ranked],
-    profile: Profile,
-    model: str | None,
-    evidence: Evidence,
-    hidden: Counter[str],
-    places: list[int],
-) -> Iterator[tuple[Ranked, float]]:
-    """
-    Yield what passes every threshold, with its relevance, and count what does not.
+_THRESHOLDS = ("min_score", "min_confidence", "min_relevance")  # `min_similarity` and `min_salience` act in the legs
+_PASSES = len(_THRESHOLDS)
 
-    `places` gets the places of those that pass or lack only confidence, which does not fall along a ranking.
-    """
-    for place, entry in enumerate(ranked, 1):
-        row = entry.candidate.row
-        relevance = estimate_relevance(model, row.similarity, entry.candidate.coverage, row.length, evidence)
-        failed = _failed_threshold(entry, relevance, profile)
-        if failed in (None, "min_confidence"):
-            places.append(place)
-        if failed is None:
-            yield entry, relevance
-        else:
-            hidden[failed] += 1
+
+def _find_failed_thresholds(ranking: Ranking, relevance: Floats, profile: Profile) -> Integers:
+    """Return for each place of the ranking the first threshold that is missed there, by its number."""
+    reached = (ranking.scores, ranking.candidates.confidence, relevance)
+    failed = np.full(len(ranking), _PASSES)
+    for number, values in reversed([*enumerate(reached)]):
+        least = getattr(profile, _THRESHOLDS[number])
+        if least is not None:
+            failed[values[ranking.places] < least] = number
+    return failed
+
+
+def _count_hidden(failed: Integers) -> dict[str, int]:
+    counts = np.bincount(failed, minlength=_PASSES)[:_PASSES].tolist()
+    return {name: count for name, count in zip(_THRESHOLDS, counts, strict=True) if count}
 
 
 def _limit_detail(hit: Hit, detail: str, include_facts: bool) -> Hit:
@@ -117,40 +125,32 @@ def apply_detail(memory: Memory, detail: str, include_facts: bool = True) -> Mem
     return replace(memory, content=content, summary=summary, metadata={})
 
 
-def _failed_threshold(entry: Ranked, relevance: float, profile: Profile) -> str | None:
-    """Return the threshold that a candidate misses, if any (`min_similarity` and `min_salience` act in the legs)."""
-    reached = (
-        ("min_score", entry.score),
-        ("min_confidence", entry.candidate.confidence),
-        ("min_relevance", relevance),
+def _build_hit(
+    ranking: Ranking, place: int, relevance: float, memory: Memory, terms: HighlightTerms, profile: Profile
+) -> Hit:
+    candidates, columns = ranking.candidates, ranking.candidates.columns
+    trace, raw = ranking.trace_of(place), ranking.raw_of(place)
+    similarity = raw.get("cosine")
+    shown = best_passage(
+        memory.content, terms, profile.snippet_words, columns.passages.get(int(candidates.keys[place]))
     )
-    for threshold, value in reached:
-        least = getattr(profile, threshold)
-        if least is not None and value < least:
-            return threshold
-    return None
-
-
-def _build_hit(entry: Ranked, relevance: float, memory: Memory, terms: HighlightTerms, profile: Profile) -> Hit:
-    candidate, similarity = entry.candidate, entry.candidate.row.similarity
-    shown = best_passage(memory.content, terms, profile.snippet_words, candidate.row.passage)
-    by_keyword = candidate.keyword_rank is not None
+    by_keyword = bool(candidates.keyword_rank[place])
     # Where the keyword leg has a match, a similarity of 0 or less is one of the vector leg only if it counts in the
     # score: a fusion by rank looks at the place in a leg alone.
-    counts = (similarity or 0.0) > 0.0 or entry.trace.get("vector", 0.0) > 0.0
-    by_vector = candidate.vector_rank is not None and (not by_keyword or counts)
+    counts = (similarity or 0.0) > 0.0 or trace.get("vector", 0.0) > 0.0
+    by_vector = bool(candidates.vector_rank[place]) and (not by_keyword or counts)
     return Hit(
         memory=memory,
-        score=entry.score,
+        score=float(ranking.scores[place]),
         relevance=relevance,
         match=_match_labels(by_keyword, by_vector, profile.match_labels),
         snippet=_snippet(memory, shown, profile),
         highlights=shown.highlights if by_keyword else (),
-        keyword_score=candidate.match.score if candidate.match else None,
+        keyword_score=raw.get("bm25"),
         similarity=similarity,
         confidence=mean_confidence(memory.facts),
-        trace=entry.trace,
-        raw=entry.raw,
+        trace=trace,
+        raw=raw,
     )
 
 

@@ -5,7 +5,7 @@ One search, from top to bottom: parse, both legs, candidates, ranking, page.
 |---|---|
 | parse the text, and the times it names | `query`, `text.dates` |
 | run both legs side by side | `legs` |
-| read of all matches what ranking looks at | `legs.gather_candidates` |
+| read of all matches what ranking looks at | `candidates` |
 | fuse, add the best to the query, smooth over a session, prefer a named time, read the best | `fusion`, `rerank` |
 | keep the best passage of each file | `rerank.group_by_document` |
 | apply thresholds, read the memories of the page, cut snippets, estimate relevance | `page` |
@@ -23,17 +23,9 @@ from memorist.documents import DocumentHit
 from memorist.embed.base import ActiveModel, Reranker
 from memorist.profiles import Profile
 from memorist.records import Hit, Lens, Memory, Query, Results
-from memorist.search.fusion import Ranked, rank_candidates
-from memorist.search.legs import (
-    Candidates,
-    LegResults,
-    Legs,
-    candidate_count,
-    gather_candidates,
-    join_notes,
-    loosen_phrases,
-    merge_results,
-)
+from memorist.search.candidates import Candidates, Places, Ranking, gather_candidates
+from memorist.search.fusion import rank_candidates
+from memorist.search.legs import LegResults, Legs, candidate_count, join_notes, loosen_phrases, merge_results
 from memorist.search.options import with_leg_weights
 from memorist.search.page import HitPage, attach_locations, build_page, extend_with_chunks
 from memorist.search.rerank import (
@@ -86,8 +78,8 @@ class SearchRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranking:
-    """A ranked page, with what it was made from."""
+class _RankedPage:
+    """A page of hits, with what it was made from."""
 
     page: HitPage
     results: LegResults
@@ -112,24 +104,24 @@ class Pipeline:
     def answer(self, request: SearchRequest, facets: Sequence[str] = (), explain: bool = False) -> Results:
         """Return the hits of a page, and what is told beside them."""
         request, note = self._loosen_phrases(request)
-        ranking = self._rank_page(request)
+        ranked = self._rank_page(request)
         ranked_at = time.perf_counter()
         return Results(
-            facets=self._count_facets(request, ranking, facets) if facets else {},
-            hits=ranking.page.hits,
+            facets=self._count_facets(request, ranked, facets) if facets else {},
+            hits=ranked.page.hits,
             query=request.text,
             mode=request.mode,
             profile=request.profile.name,
-            degraded=join_notes(ranking.results.degraded, note),
-            suggestion=self._suggest_if_few(request, ranking.results),
-            hidden=self._count_hidden(request, ranking),
-            plan=_explain(request, ranking, ranked_at) if explain else None,
+            degraded=join_notes(ranked.results.degraded, note),
+            suggestion=self._suggest_if_few(request, ranked.results),
+            hidden=self._count_hidden(request, ranked),
+            plan=_explain(request, ranked, ranked_at) if explain else None,
             detail=request.detail,
             lens=request.lens.name or None,
             took_ms=(time.perf_counter() - request.started) * 1000,
         )
 
-    def _rank_page(self, request: SearchRequest) -> _Ranking:
+    def _rank_page(self, request: SearchRequest) -> _RankedPage:
         """
         Rank, and leave out the hits before the page.
 
@@ -147,7 +139,7 @@ class Pipeline:
         keys = tuple(key for _, key in page)
         return replace(whole, page=replace(whole.page, hits=tuple(hit for hit, _ in page), keys=keys))
 
-    def _rank(self, request: SearchRequest, profile: Profile, *, again: bool = False) -> _Ranking:
+    def _rank(self, request: SearchRequest, profile: Profile, *, again: bool = False) -> _RankedPage:
         """Run the legs and every ranking step; with more candidates where thresholds left the page with room."""
         results, stores = self._run_legs(request, profile)
         legs_done = time.perf_counter()
@@ -155,24 +147,25 @@ class Pipeline:
         if asks_assistant(request.text):
             weighted = replace(weighted, assistant_factor=1.0)
         candidates = gather_candidates(stores, results, weighted, request.now, request.filter)
-        load_memories = partial(_load_memories, stores, request.filter)
         if request.documents and candidates.gone and not again:  # a file was indexed anew in the meantime
             return self._rank(request, profile, again=True)
-        ranked = smooth_scores(self._fuse(request, weighted, results, candidates), profile.session_smoothing)
-        ranked = boost_by_time(ranked, request.periods, profile.time_boost)
-        if profile.rerank_depth and ranked:
-            ranked, failure = rerank(self._reranker, request.query, request.periods, ranked, profile, load_memories)
+        load_memories = partial(_load_memories, stores, request.filter, candidates)
+        ranking = smooth_scores(self._fuse(request, weighted, results, candidates), profile.session_smoothing)
+        ranking = boost_by_time(ranking, request.periods, profile.time_boost)
+        if profile.rerank_depth and len(ranking):
+            ranking, failure = rerank(self._reranker, request.query, request.periods, ranking, profile, load_memories)
             results = replace(results, degraded=join_notes(results.degraded, failure))
-        locations = self._store.documents.locate_chunks(candidates.keys) if request.documents and ranked else {}
+        keys: list[int] = candidates.keys.tolist()
+        locations = self._store.documents.locate_chunks(keys) if request.documents and keys else {}
         documents = {key: location.document for key, location in locations.items()}
-        grouped = ranked
+        grouped = ranking
         if locations and request.grouped:
             # Memories have no further passages, so among them a document's best one counts alone.
             decay = 0.0 if request.memories else FURTHER_PASSAGE_DECAY
-            grouped = group_by_document(ranked, documents, decay)
+            grouped = group_by_document(ranking, documents, decay)
         model = results.model.name if results.model else None
-        similarities = ((documents.get(one.key, one.key), one.row.similarity) for one in candidates.candidates)
-        evidence = Evidence.of(request.query, similarities)
+        owners = [documents.get(key, key) for key in keys] if documents else None
+        evidence = Evidence.of(request.query, candidates.columns.similarity, owners)
         page = build_page(
             grouped, load_memories, request.query, weighted, model, evidence, request.now,
             detail=request.detail, include_facts=request.include_facts,
@@ -181,11 +174,11 @@ class Pipeline:
             return self._rank(request, profile, again=True)
         asked_for = candidate_count(profile)
         there_is_more = max(len(results.keyword), len(results.vector)) >= asked_for
-        removed = (bool(page.hidden) or len(grouped) < len(ranked)) and page.may_go_on
+        removed = (bool(page.hidden) or len(grouped) < len(ranking)) and page.may_go_on
         if len(page.hits) < profile.limit and removed and there_is_more and asked_for < _MAX_CANDIDATES:
             return self._rank(request, replace(profile, min_candidates=asked_for * 4))
         hits = attach_locations(page.hits, page.keys, locations, self._store.namespace)
-        return _Ranking(replace(page, hits=hits), results, candidates, legs_done)
+        return _RankedPage(replace(page, hits=hits), results, candidates, legs_done)
 
     def _run_legs(self, request: SearchRequest, profile: Profile) -> tuple[LegResults, list[Store]]:
         """Run both legs over memories, files or both, and join what they find."""
@@ -215,36 +208,32 @@ class Pipeline:
         query, note = loosen_phrases(request.query, frozenset.intersection(*missing))
         return replace(request, query=query), note
 
-    def _fuse(
-        self, request: SearchRequest, profile: Profile, results: LegResults, candidates: Candidates
-    ) -> list[Ranked]:
+    def _fuse(self, request: SearchRequest, profile: Profile, results: LegResults, candidates: Candidates) -> Ranking:
         """Rank the candidates; again with the best of them added to the query, where the profile says so."""
         now, boosts = request.now.timestamp(), request.lens.boosts
-        ranked = rank_candidates(candidates.candidates, profile, now, boosts)
+        ranking = rank_candidates(candidates, profile, now, boosts)
         if not profile.expansion or results.query_vector is None:
-            return ranked
-        expanded = pseudo_relevance_feedback(ranked, results.query_vector, profile.expansion)
-        if not any(candidate.feedback_gain for candidate in expanded):
-            return ranked
-        return rank_candidates(expanded, profile, now, boosts)
+            return ranking
+        gains = pseudo_relevance_feedback(ranking, results.query_vector, profile.expansion)
+        return ranking if gains is None else rank_candidates(candidates, profile, now, boosts, gains)
 
     def _count_facets(
-        self, request: SearchRequest, ranking: _Ranking, fields: Sequence[str]
+        self, request: SearchRequest, ranked: _RankedPage, fields: Sequence[str]
     ) -> dict[str, dict[str, int]]:
-        query, keys = request.keyword_query, ranking.candidates.keys
-        if ranking.results.keyword_keys is not None:  # all that the words match is known: no need to ask again
-            query, keys = Query(request.text), [*{*keys, *ranking.results.keyword_keys}]
+        query, keys = request.keyword_query, ranked.candidates.keys.tolist()
+        if ranked.results.keyword_keys is not None:  # all that the words match is known: no need to ask again
+            query, keys = Query(request.text), [*{*keys, *ranked.results.keyword_keys}]
         return self._store.count_facets(query, request.filter, keys, fields)
 
-    def _count_hidden(self, request: SearchRequest, ranking: _Ranking) -> dict[str, int]:
+    def _count_hidden(self, request: SearchRequest, ranked: _RankedPage) -> dict[str, int]:
         """Count what filters and thresholds held back; filters only where the page has room for more."""
         hidden = {}
-        if ranking.candidates.below_floor and request.profile.min_similarity is not None:
-            hidden["min_similarity"] = ranking.candidates.below_floor
-        full = len(ranking.page.hits) == request.profile.limit or not request.memories
+        if ranked.candidates.below_floor and request.profile.min_similarity is not None:
+            hidden["min_similarity"] = ranked.candidates.below_floor
+        full = len(ranked.page.hits) == request.profile.limit or not request.memories
         if not full and request.query and request.filter != request.filter.restriction:
-            hidden |= self._store.count_filtered_out(request.keyword_query, request.filter, ranking.results.unfiltered)
-        return hidden | dict(ranking.page.hidden)
+            hidden |= self._store.count_filtered_out(request.keyword_query, request.filter, ranked.results.unfiltered)
+        return hidden | dict(ranked.page.hidden)
 
     def _suggest_if_few(self, request: SearchRequest, results: LegResults) -> str | None:
         """Suggest another spelling, but only where the words of the query find little."""
@@ -278,19 +267,22 @@ class Pipeline:
         return tuple(map(extend_with_chunks, extended, self._store.documents.load_chunk_ranges(wanted)))
 
 
-def _load_memories(stores: Sequence[Store], filter: Filter, ranked: Sequence[Ranked]) -> dict[int, Memory]:
+def _load_memories(
+    stores: Sequence[Store], filter: Filter, candidates: Candidates, places: Places
+) -> dict[int, Memory]:
     """Read memories that were ranked, by key, without those that were changed or removed since."""
-    rows = {entry.candidate.key: entry.candidate.row for entry in ranked}
-    found = (each for store in stores for each in store.load_memories([*rows], filter).items())
-    return {key: memory for key, memory in found if memory.updated_at == from_micros(round(rows[key].updated_at * 1e6))}
+    keys, times = candidates.keys[places].tolist(), candidates.columns.updated_at[places].tolist()
+    ranked_as = {key: from_micros(round(moment * 1e6)) for key, moment in zip(keys, times, strict=True)}
+    found = (each for store in stores for each in store.load_memories(keys, filter).items())
+    return {key: memory for key, memory in found if memory.updated_at == ranked_as[key]}
 
 
-def _explain(request: SearchRequest, ranking: _Ranking, ranked_at: float) -> dict[str, Any]:
+def _explain(request: SearchRequest, ranked: _RankedPage, ranked_at: float) -> dict[str, Any]:
     return {
         "terms": [term.text + "*" * term.prefix for term in request.query.terms],
         "left_out": [term.text for term in request.query.stopwords],
-        "keyword_candidates": len(ranking.results.keyword),
-        "vector_candidates": len(ranking.results.vector),
-        "legs_ms": round((ranking.legs_done - request.started) * 1000, 3),
-        "ranking_ms": round((ranked_at - ranking.legs_done) * 1000, 3),
+        "keyword_candidates": len(ranked.results.keyword),
+        "vector_candidates": len(ranked.results.vector),
+        "legs_ms": round((ranked.legs_done - request.started) * 1000, 3),
+        "ranking_ms": round((ranked_at - ranked.legs_done) * 1000, 3),
     }

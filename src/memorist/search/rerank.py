@@ -6,8 +6,8 @@ the best candidates, and grouping by document.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
@@ -17,17 +17,14 @@ from memorist.embed.base import Reranker
 from memorist.errors import EmbedderError
 from memorist.profiles import Profile
 from memorist.records import Memory, Query
-from memorist.search.fusion import Candidate, LoadMemories, Ranked, long_text_share
+from memorist.search.candidates import Places, Ranking
+from memorist.search.fusion import long_text_share
 from memorist.search.signals import DAY
+from memorist.store.ranking_columns import Flags, Floats, Integers
 from memorist.text.dates import Period
 from memorist.text.snippet import HighlightTerms, best_passage, strip_marks
 
-
-def _rescore(entry: Ranked, step: str, score: float) -> Ranked:
-    if score == entry.score:
-        return entry
-    change = entry.trace.get(step, 0.0) + score - entry.score  # a step may have run before the cross-encoder, too
-    return entry._replace(score=score, trace={**entry.trace, step: change})
+LoadMemories = Callable[[Places], Mapping[int, Memory]]  # by key, without those that have changed since
 
 
 # Pseudo-relevance feedback: the query vector moved towards the best hits of a first ranking (Rocchio)
@@ -35,32 +32,23 @@ def _rescore(entry: Ranked, step: str, score: float) -> Ranked:
 _FEEDBACK_HITS = 3  # added to the query, each weighted by its score
 
 
-def pseudo_relevance_feedback(
-    ranked: Sequence[Ranked], query_vector: NDArray[np.float32], weight: float
-) -> list[Candidate]:
+def pseudo_relevance_feedback(ranking: Ranking, query_vector: NDArray[np.float32], weight: float) -> Floats | None:
     """
-    Return the candidates with the similarity each gains once the best hits are added to the query.
+    Return the similarity that each candidate gains once the best hits are added to the query, if any gains some.
 
     Only long texts are expanded. What resembles a page on some subject is another page on it; what resembles a turn of
     a conversation is another turn with the same small talk.
     """
-    candidates = [entry.candidate for entry in ranked]
-    weight *= long_text_share(candidates)
-    vectors = {candidate.key: vector for candidate in candidates if (vector := candidate.row.vector) is not None}
-    best = [entry for entry in ranked[:_FEEDBACK_HITS] if entry.candidate.key in vectors and entry.score > 0.0]
-    if not weight or not best:
-        return candidates
-    row_of = {key: row for row, key in enumerate(vectors)}
-    matrix = np.concatenate([*vectors.values()]).reshape(len(vectors), -1).astype(np.float64)
-    shares = np.array([entry.score for entry in best])
-    feedback = (shares / shares.sum()) @ matrix[[row_of[entry.candidate.key] for entry in best]]
-    expanded = query_vector + weight * feedback
+    columns, best = ranking.candidates.columns, ranking.places[:_FEEDBACK_HITS]
+    weight *= long_text_share(ranking.candidates)
+    best = best[(ranking.scores[best] > 0.0) & ~np.isnan(columns.similarity[best])]
+    if not weight or not len(best) or columns.vectors is None:
+        return None
+    matrix, shares = columns.vectors.astype(np.float64), ranking.scores[best]
+    expanded = query_vector + weight * ((shares / shares.sum()) @ matrix[best])
     # Row by row in double: the gain of one candidate must not depend on which others are beside it.
-    gains = np.einsum("ij,j->i", matrix, expanded / np.linalg.norm(expanded) - query_vector).tolist()
-    return [
-        candidate._replace(feedback_gain=gains[row_of[candidate.key]]) if candidate.key in row_of else candidate
-        for candidate in candidates
-    ]
+    gains: Floats = np.einsum("ij,j->i", matrix, expanded / np.linalg.norm(expanded) - query_vector)
+    return gains
 
 
 # Session context: a turn's score is smoothed over the turns next to it in its session
@@ -69,7 +57,7 @@ _DISTANCE_WEIGHTS = ((1, 1.0), (2, 0.5))  # how many turns away, and how much a 
 _UNSMOOTHED_CHARACTERS = 240  # longer texts need less context, and are smoothed less
 
 
-def smooth_scores(ranked: Sequence[Ranked], share: float) -> list[Ranked]:
+def smooth_scores(ranking: Ranking, share: float) -> Ranking:
     """
     Reorder what was said in sessions by its own score plus a `share` of its neighbours'; leave the rest in place.
 
@@ -77,59 +65,66 @@ def smooth_scores(ranked: Sequence[Ranked], share: float) -> list[Ranked]:
     themselves, so notes are neither raised nor lowered. Neighbours are known by their positions in the session: others
     may have written in between.
     """
-    turns = {entry.candidate.key: entry for entry in ranked if entry.candidate.row.session is not None}
+    columns, scores = ranking.candidates.columns, ranking.scores
+    is_turn = columns.sessions[ranking.places] >= 0
+    turns = ranking.places[is_turn]
     if share == 0.0 or len(turns) < 2:
-        return list(ranked)
-    scores = {
-        (row.session, row.position): entry.score
-        for entry in turns.values()
-        if (row := entry.candidate.row).position is not None
-    }
+        return ranking
+    seats, has_seat = _number_seats(columns.sessions[turns], columns.positions[turns])
+    order = np.argsort(seats)
+    taken, by_seat = seats[order], scores[turns][order] * has_seat[order]
+    need = has_seat * np.minimum(1.0, _UNSMOOTHED_CHARACTERS / np.maximum(columns.lengths[turns], 1))
+    smoothed = scores[turns]
+    for distance, weight in _DISTANCE_WEIGHTS:
+        beside = [_look_up_seats(taken, by_seat, seats + step) for step in (-distance, distance)]
+        smoothed = smoothed + share * need * weight * np.maximum(*beside)
+    reordered = turns[np.argsort(-smoothed, kind="stable")]
+    places, exchanged = ranking.places.copy(), scores.copy()
+    places[is_turn], exchanged[reordered] = reordered, scores[turns]
+    return replace(ranking.rescore("session", exchanged), places=places)
 
-    def smoothed(entry: Ranked) -> float:
-        own, total = entry.candidate.row, entry.score
-        if own.position is None:
-            return total
-        need = min(1.0, _UNSMOOTHED_CHARACTERS / max(own.length, 1))
-        for distance, weight in _DISTANCE_WEIGHTS:
-            neighbours = ((own.session, own.position + step) for step in (-distance, distance))
-            total += share * need * weight * max(scores.get(neighbour, 0.0) for neighbour in neighbours)
-        return total
 
-    reordered = iter(sorted(turns.values(), key=smoothed, reverse=True))  # stable: ties keep their order
-    return [
-        _rescore(next(reordered), "session", entry.score) if entry.candidate.key in turns else entry for entry in ranked
-    ]
+def _number_seats(sessions: Integers, positions: Integers) -> tuple[Integers, Flags]:
+    """Return a number for each place in a session, next to those of its neighbours alone, and who has a place."""
+    apart = int(positions.max(initial=0)) + 1 + max(distance for distance, _ in _DISTANCE_WEIGHTS)
+    return sessions * apart + positions, positions >= 0
+
+
+def _look_up_seats(taken: Integers, scores: Floats, wanted: Integers) -> Floats:
+    found = np.minimum(np.searchsorted(taken, wanted), len(taken) - 1)
+    return np.where(taken[found] == wanted, scores[found], 0.0)
 
 
 # Time: a question that names a time prefers memories from that time
 
 _MIN_BLUR = 2 * DAY  # an event is often told a day later, and planned some days before
 _BLUR = 0.25  # of a longer period: people are vague about a month's first and last days
+_LEAST_GAIN = 1e-9  # of a score
 
 
-def boost_by_time(ranked: Sequence[Ranked], periods: Sequence[Period], weight: float) -> list[Ranked]:
+def boost_by_time(ranking: Ranking, periods: Sequence[Period], weight: float, first: int | None = None) -> Ranking:
     """
-    Raise the scores of memories from one of the periods, and sort by score again.
+    Raise the scores of memories from one of the periods, and sort by score again; of the first places, or all.
 
     A score only rises, and the less the higher it is. So a clearly better answer stays before one from the right time,
     and no threshold removes what it let through before.
     """
     if weight == 0.0 or not periods:
-        return list(ranked)
-    boosted = []
-    for entry in ranked:
-        nearest = max(period_weight(entry.candidate.row.created_at, period) for period in periods)
-        gain = weight * nearest * entry.score * (1.0 - entry.score)
-        boosted.append(_rescore(entry, "time", entry.score + gain) if gain >= 1e-9 else entry)
-    return sorted(boosted, key=lambda entry: -entry.score)  # stable: ties keep their order
+        return ranking
+    places, scores = ranking.places[:first], ranking.scores.copy()
+    moments, own = ranking.candidates.columns.created_at[places], scores[places]
+    nearest = np.max([period_weights(moments, period) for period in periods], axis=0)
+    gains = weight * nearest * own * (1.0 - own)
+    scores[places] += np.where(gains >= _LEAST_GAIN, gains, 0.0)
+    return ranking.rescore("time", scores).sort(first)
 
 
-def period_weight(moment: float, period: Period) -> float:
-    """Return 1 for a time within a period, falling to 0 with its distance from it."""
+def period_weights(moments: Floats, period: Period) -> Floats:
+    """Return 1 for times within a period, falling to 0 with their distance from it."""
     start, end = period.start.timestamp(), period.end.timestamp()
-    distance = max(start - moment, moment - end, 0.0)
-    return math.exp(-distance / max(_MIN_BLUR, _BLUR * (end - start)))
+    distances = np.maximum(0.0, np.maximum(start - moments, moments - end))
+    weights: Floats = np.exp(-distances / max(_MIN_BLUR, _BLUR * (end - start)))
+    return weights
 
 
 # A cross-encoder reads the best candidates, and its scores are blended with those of fusion
@@ -151,55 +146,54 @@ def rerank(
     reranker: Reranker,
     query: Query,
     periods: Sequence[Period],
-    ranked: Sequence[Ranked],
+    ranking: Ranking,
     profile: Profile,
     load_memories: LoadMemories,
-) -> tuple[list[Ranked], str | None]:
+) -> tuple[Ranking, str | None]:
     """
     Read query and passage together and rank again; return also why not, where the reranker failed.
 
     `periods` are those the query names: the reranker does not see when a text is from, so they are applied again.
     """
-    memories = load_memories(ranked[: profile.rerank_depth])
-    best, terms = [entry for entry in ranked if entry.candidate.key in memories], HighlightTerms.of(query)
-    passages = [_passage_to_read(memories[entry.candidate.key], entry.candidate.row.passage, terms) for entry in best]
+    memories = load_memories(ranking.places[: profile.rerank_depth])
+    keys = [key for key in ranking.keys if key in memories]
+    nearest, terms = ranking.candidates.columns.passages, HighlightTerms.of(query)
+    passages = [_passage_to_read(memories[key], nearest.get(key), terms) for key in keys]
     seconds = profile.rerank_ms / 1000 if profile.rerank == "auto" else math.inf
     try:
         scores = reranker.score_passages(query.text, [text for text, _ in passages], seconds)
     except EmbedderError as exc:
-        return list(ranked), f"not reranked: {exc}"
+        return ranking, f"not reranked: {exc}"
     read = {
-        entry.candidate.key: RerankScore(score, share)
-        for entry, score, (_, share) in zip(best, scores, passages, strict=True)
+        key: RerankScore(score, share)
+        for key, score, (_, share) in zip(keys, scores, passages, strict=True)
         if score is not None
     }
-    blended = blend_scores(ranked, read, profile.rerank_weight)
-    boosted = boost_by_time(blended[: len(read)], periods, profile.time_boost)
-    return smooth_scores([*boosted, *blended[len(read) :]], profile.session_smoothing * _SECOND_SMOOTHING), None
+    blended = blend_scores(ranking, read, profile.rerank_weight)
+    boosted = boost_by_time(blended, periods, profile.time_boost, first=len(read))
+    return smooth_scores(boosted, profile.session_smoothing * _SECOND_SMOOTHING), None
 
 
-def blend_scores(ranked: Sequence[Ranked], scores: Mapping[int, RerankScore], weight: float) -> list[Ranked]:
+def blend_scores(ranking: Ranking, read: Mapping[int, RerankScore], weight: float) -> Ranking:
     """
-    Sort what was read by both scores, followed by the rest as it was; `scores` are by key.
+    Sort what was read by both scores, followed by the rest as it was; `read` is by key.
 
     A passage speaks for its memory only as far as it goes: whole memories get the full `weight`, long texts of which a
     part was read get less: the full weight everywhere loses nDCG@10 on abstracts. What was not read stays behind, with
     lower scores.
     """
-    read = [entry for entry in ranked if entry.candidate.key in scores]
-    rest = [entry for entry in ranked if entry.candidate.key not in scores]
-    if not read:
-        return rest
-    weight *= fmean(scores[entry.candidate.key].share_read ** _PARTIAL_READ_EXPONENT for entry in read)
-    top = max(entry.score for entry in read) or 1.0
-    blended = [
-        _rescore(entry, "rerank", (1.0 - weight) * (entry.score / top) + weight * scores[entry.candidate.key].score)
-        for entry in read
-    ]
-    blended.sort(key=lambda entry: -entry.score)  # stable: ties keep their order
-    lowest = blended[-1].score
-    top_of_rest = max((entry.score for entry in rest), default=0.0) or 1.0
-    return [*blended, *(_rescore(entry, "rerank", min(1.0, entry.score / top_of_rest) * lowest) for entry in rest)]
+    is_read = np.array([key in read for key in ranking.keys], np.bool_)
+    if not is_read.any():
+        return ranking
+    best, rest, scores = ranking.places[is_read], ranking.places[~is_read], ranking.scores.copy()
+    of_best = [read[key] for key in ranking.candidates.keys[best].tolist()]
+    weight *= fmean(each.share_read**_PARTIAL_READ_EXPONENT for each in of_best)
+    by_reading = np.array([each.score for each in of_best])
+    scores[best] = (1.0 - weight) * (scores[best] / (scores[best].max() or 1.0)) + weight * by_reading
+    scaled = np.minimum(1.0, scores[rest] / (scores[rest].max(initial=0.0) or 1.0))
+    scores[rest] = scaled * scores[best].min()
+    places = np.concatenate([best, rest])
+    return replace(ranking, places=places).rescore("rerank", scores).sort(len(best))
 
 
 def _passage_to_read(memory: Memory, nearest: tuple[int, int] | None, terms: HighlightTerms) -> tuple[str, float]:
@@ -216,27 +210,23 @@ def _passage_to_read(memory: Memory, nearest: tuple[int, int] | None, terms: Hig
 FURTHER_PASSAGE_DECAY = 0.7
 
 
-def group_by_document(
-    ranked: Sequence[Ranked], documents: Mapping[int, str], decay: float = FURTHER_PASSAGE_DECAY
-) -> list[Ranked]:
+def group_by_document(ranking: Ranking, documents: Mapping[int, str], decay: float = FURTHER_PASSAGE_DECAY) -> Ranking:
     """
     Keep the best passage of each document, and whatever is in none, best first; `documents` maps keys to documents.
 
     A page about a subject mentions it in more than one passage. So further passages raise the score of the best one, as
     independent evidence raises a probability: never beyond 1.
     """
-    best: dict[str | int, Ranked] = {}
+    best: dict[str | int, int] = {}
     missing: dict[str | int, float] = {}  # to a score of 1
     share: dict[str | int, float] = {}
-    for entry in ranked:
-        key = entry.candidate.key
+    for key, place, score in zip(ranking.keys, ranking.places.tolist(), ranking.ordered_scores.tolist(), strict=True):
         document: str | int = documents.get(key, key)
-        best.setdefault(document, entry)
-        missing[document] = missing.get(document, 1.0) * (1 - share.setdefault(document, 1.0) * entry.score)
+        best.setdefault(document, place)
+        missing[document] = missing.get(document, 1.0) * (1 - share.setdefault(document, 1.0) * score)
         share[document] *= decay
-    grouped = []
-    for document, entry in best.items():
-        score = 1 - missing[document]
-        is_raised = score - entry.score > 1e-12  # less is but rounding
-        grouped.append(_rescore(entry, "further passages", score) if is_raised else entry)
-    return sorted(grouped, key=lambda entry: -entry.score)
+    places, scores = np.array([*best.values()], np.intp), ranking.scores.copy()
+    together = 1 - np.array([missing[document] for document in best])
+    is_raised = together - scores[places] > 1e-12  # less is but rounding
+    scores[places] = np.where(is_raised, together, scores[places])
+    return replace(ranking, places=places).rescore("further passages", scores).sort()

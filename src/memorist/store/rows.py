@@ -6,13 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from memorist.arguments import Filter
 from memorist.errors import Ambiguous, Hint, NotFound
 from memorist.nesting import MAX_LEVELS, cut_levels
-from memorist.records import SUPERSEDES, Fact, Memory, Row, SessionRef, Successor
+from memorist.records import SUPERSEDES, Fact, Memory, SessionRef, Successor
 from memorist.store.database import Connection, Database
 from memorist.store.filters import (
     ACCESS_AS_OF,
@@ -98,12 +95,13 @@ def memory_columns(*, past: bool = False) -> str:
     """Return the columns of a memory `m`, for `read_memories`."""
     return f"""
         {", ".join(f"m.{name}" for name in _COLUMNS)},
-        ({_select_facts(past)}), ({_SESSION}), case when m.valid_until is not null then m.rid end,
+        ({select_facts(past)}), ({_SESSION}), case when m.valid_until is not null then m.rid end,
         ({_count_related(past)})
     """
 
 
-def _select_facts(past: bool) -> str:
+def select_facts(past: bool) -> str:
+    """Return the query for the facts of a memory `m`, for `decode_facts`."""
     names = ("kind", "subject", "predicate", "object", "confidence", "decay_rate", "reinforced_at")
     now = {name: f"f.{name}" for name in names}
     if not past:
@@ -124,7 +122,7 @@ _FACTS = """
         {reinforced_at}))
     from {source}
 """
-_ORIGIN = """
+ORIGIN = """
     select {}
     from session_memories u
     join sessions s on s.sid = u.sid
@@ -132,7 +130,7 @@ _ORIGIN = """
     order by u.at
     limit 1
 """
-_SESSION = _ORIGIN.format("@array(s.id, s.started_at, s.summary, s.project)")
+_SESSION = ORIGIN.format("@array(s.id, s.started_at, s.summary, s.project)")
 
 
 def relation_holds(relation: str, past: bool) -> str:
@@ -225,45 +223,6 @@ def _count_related(past: bool) -> str:
     """
 
 
-_ROLE = re.compile(r'"role"\s*:\s*"(\w+)"')
-_RANKED_TIMES = ("created_at", "updated_at", "recorded_at", "accessed_at", "reinforced_at")
-_POSITION = _ORIGIN.format("concat(u.position, ' ', s.id)")
-
-
-@cache
-def ranking_columns(*, past: bool = False, facts: bool = False) -> str:
-    """Return the columns of a memory `m` that ranking looks at, for `to_row`."""
-    return f"""
-        {", ".join(f"cast(m.{name} as double precision) / 1e6" for name in _RANKED_TIMES)},
-        m.salience, m.sector, m.kind, m.source, m.tags, m.valid_until is not null, length(m.content), m.metadata,
-        ({_POSITION}), {f"m.id, ({_select_facts(past)})" if facts else "null, null"}
-    """
-
-
-def to_row(
-    key: int,
-    similarity: float | None,
-    vector: NDArray[np.float16] | None,
-    passage: tuple[int, int] | None,
-    columns: Sequence[Any],
-) -> Row:
-    """Make the row that ranking needs of its columns."""
-    (
-        created_at, updated_at, recorded_at, accessed_at, reinforced_at, salience, sector, kind, source, tags,
-        superseded, length, metadata, place, id, facts,
-    ) = columns  # fmt: skip
-    session = position = role = None
-    if place is not None:
-        number, _, session = place.partition(" ")
-        position, role = int(number) if number else None, _decode_role(metadata)
-    # By place: a search makes a hundred of them.
-    return Row(
-        key, similarity, vector, created_at, updated_at, recorded_at, accessed_at, reinforced_at, salience, sector,
-        kind, source, _decode_tags(tags), bool(superseded), session, position, role, length,
-        () if facts is None else _decode_facts(id, facts), passage,
-    )  # fmt: skip
-
-
 def read_passing(
     connection: Connection,
     namespace: str,
@@ -314,7 +273,7 @@ def _to_memory(columns: Sequence[Any], successors: Mapping[int, Successor]) -> M
             values[name] = decode(values[name])
     return Memory(
         **values,
-        facts=_decode_facts(values["id"], facts),
+        facts=decode_facts(values["id"], facts),
         session=None if session is None else _decode_session(session),
         superseded_by=successors.get(superseded),
         related_count=related_count,
@@ -322,17 +281,13 @@ def _to_memory(columns: Sequence[Any], successors: Mapping[int, Successor]) -> M
 
 
 @lru_cache(1000)
-def _decode_tags(tags: str) -> tuple[str, ...]:
+def decode_tags(tags: str) -> tuple[str, ...]:
+    """Return the tags of a memory as they are stored."""
     return tuple(decode_json(tags, [])) if tags != "[]" else ()
 
 
 def _decode_metadata(metadata: str) -> dict[str, Any]:
     return dict(decode_json(metadata, {}))
-
-
-def _decode_role(metadata: str) -> str | None:
-    role = _ROLE.search(metadata)  # for many rows, parsing all of it takes too long
-    return role[1] if role else None
 
 
 def decode_json(text: str, empty: Any, levels: int = MAX_LEVELS) -> Any:
@@ -345,14 +300,15 @@ def decode_json(text: str, empty: Any, levels: int = MAX_LEVELS) -> Any:
 
 
 _DECODERS: Mapping[str, Callable[[Any], Any]] = {
-    "tags": _decode_tags,
+    "tags": decode_tags,
     "metadata": _decode_metadata,
     "pinned": bool,
     **dict.fromkeys([name for name in _COLUMNS if name.endswith("_at") or name == "valid_until"], from_micros),
 }
 
 
-def _decode_facts(memory_id: str, facts: str) -> tuple[Fact, ...]:
+def decode_facts(memory_id: str, facts: str) -> tuple[Fact, ...]:
+    """Return the facts of a memory that `select_facts` has selected."""
     if facts == "[]":
         return ()
     return tuple(to_fact(memory_id, columns) for columns in json.loads(facts))

@@ -23,7 +23,6 @@ from memorist.records import (
     Page,
     Query,
     Reinforcement,
-    Row,
     Term,
     Version,
 )
@@ -52,6 +51,7 @@ from memorist.store.inspection import InspectionStore
 from memorist.store.metadata_index import MAX_COUNTED, MetadataIndex
 from memorist.store.near_duplicates import list_sharing
 from memorist.store.project_names import choose_id, find_named
+from memorist.store.ranking_columns import RankingColumns, select_ranking_columns, to_ranking_columns
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore
 from memorist.store.records import (
     AddedBatch,
@@ -81,11 +81,9 @@ from memorist.store.rows import (
     load_memory,
     memories_table,
     memory_columns,
-    ranking_columns,
     read_keyed,
     read_memories,
     read_passing,
-    to_row,
 )
 from memorist.store.sessions import SessionStore, inherit_projects, link_created, link_memories, require_open_session
 from memorist.store.statistics import collect_stats
@@ -600,7 +598,7 @@ class Store(StorePart):
         with self._pool.reading() as connection:
             return self._keyword.find_similar(connection, word)
 
-    def load_rows(
+    def load_ranking_columns(
         self,
         keys: Sequence[int],
         model: Model | None,
@@ -608,7 +606,7 @@ class Store(StorePart):
         filter: Filter,
         *,
         facts: bool = False,
-    ) -> list[Row]:
+    ) -> RankingColumns:
         """
         Read what ranking looks at, at once.
 
@@ -616,24 +614,22 @@ class Store(StorePart):
         """
         past = filter.as_of is not None
         columns = f"""
-            {vector_column(past=past)}, {"m.reworded" if past else "false"}, {ranking_columns(past=past, facts=facts)}
+            {vector_column(past=past)}, {"m.reworded" if past else "false"},
+            {select_ranking_columns(past=past, facts=facts)}
         """
         with self._pool.reading() as connection:
-            found = read_passing(
-                connection, self.namespace, keys, filter, columns, {"model": model.name if model else None}
-            )
-            parts = {}
-            if model is not None and vector is not None and self.vectors.have_parts(model):
-                current = [row[0] for row in found if not row[2]]  # stored parts are those of the present text
-                parts = find_nearest_parts(connection, model.name, current, vector)
-        vectors, similarities = compare_vectors([row[1] for row in found], vector)
-        rows = []
-        for row, similarity, half in zip(found, similarities, vectors, strict=True):
-            part = parts.get(row[0])
-            nearer = part is not None and similarity is not None and part.similarity > similarity
-            nearest, passage = (part.similarity, part.span) if part and nearer else (similarity, None)
-            rows.append(to_row(row[0], nearest, half, passage, row[3:]))
-        return rows
+            values = {"model": model.name if model else None}
+            found = read_passing(connection, self.namespace, keys, filter, columns, values) if keys else []
+            own_keys = np.array([row[0] for row in found], np.int64)
+            vectors, similarities = compare_vectors([row[1] for row in found], vector)
+            passages: dict[int, tuple[int, int]] = {}
+            if found and model is not None and vector is not None and self.vectors.have_parts(model):
+                current = np.array([not row[2] for row in found], np.bool_)  # stored parts are of the present text
+                parts = find_nearest_parts(connection, model.name, own_keys[current], similarities[current], vector)
+                for place, key in enumerate(own_keys.tolist()):
+                    if key in parts:
+                        similarities[place], passages[key] = parts[key]
+        return to_ranking_columns(own_keys, similarities, vectors, passages, [row[3:] for row in found])
 
     def load_memories(self, keys: Sequence[int], filter: Filter) -> dict[int, Memory]:
         """Read memories by key. Those that are gone, or no longer pass the filter, are left out."""

@@ -3,9 +3,6 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,6 +13,7 @@ from memorist.errors import EmbedderError, Hint, StoreCorrupt
 from memorist.records import Match, Model
 from memorist.store.database import Connection, Database
 from memorist.store.filters import filter_conditions
+from memorist.store.key_set import Keys
 from memorist.store.records import EmbeddingJob, Part, ReadyVectors, Scope, VectorMatches
 from memorist.store.rows import MEMORIES_CHANGED_SINCE, readable_snapshot
 
@@ -258,58 +256,50 @@ def damaged_vector(reason: str) -> StoreCorrupt:
     return StoreCorrupt(f"a stored vector is damaged ({reason}); repair the database", hint=Hint("repair"))
 
 
-@dataclass(frozen=True, slots=True)
-class NearestPart:
-    """The part of a memory nearest to a vector: its similarity, and its characters."""
-
-    similarity: float
-    span: tuple[int, int]
-
-
 def find_nearest_parts(
-    connection: Connection, model: str, memories: Sequence[int], vector: NDArray[np.float32]
-) -> dict[int, NearestPart]:
-    """Return the nearest part of each of these memories that has parts."""
+    connection: Connection, model: str, memories: Keys, similarities: NDArray[np.float64], vector: NDArray[np.float32]
+) -> dict[int, tuple[float, tuple[int, int]]]:
+    """Return the nearest part of each of these memories, if it is nearer than the whole: its similarity and span."""
     found = connection.fetch(
         f"""
         select p.rid, p.first, p.last, p.vector
         from @keys(:memories) k
         @then part_vectors p on p.rid = k.value
         where p.model = {_MODEL}
-        order by p.rid, p.part
         """,
-        {"memories": json.dumps(list(memories)), "model": model},
+        {"memories": json.dumps(memories.tolist()), "model": model},
     )
-    if any(len(blob) != 2 * len(vector) for *_, blob in found):
+    if not found:
+        return {}
+    owners, firsts, lasts, blobs = zip(*found, strict=True)
+    if any(len(blob) != 2 * len(vector) for blob in blobs):
         raise damaged_vector("its length is wrong")
-    matrix = np.frombuffer(b"".join(blob for *_, blob in found), np.float16).reshape(len(found), len(vector))
-    # Row by row in double: a similarity must not depend on which others are computed beside it.
-    scores = np.einsum("ij,j->i", matrix.astype(np.float64), vector.astype(np.float64)).tolist()
-    nearest: dict[int, NearestPart] = {}
-    start = 0
-    for rid, group in groupby(found, key=itemgetter(0)):
-        spans = [(first, last) for _, first, last, _ in group]
-        own = scores[start : start + len(spans)]
-        best = max(own)
-        nearest[rid] = NearestPart(best, spans[own.index(best)])
-        start += len(spans)
-    return nearest
+    scores = _dot_rows(np.frombuffer(b"".join(blobs), np.float16).reshape(len(found), -1), vector)
+    by_key = np.argsort(memories)
+    whole = similarities[by_key[np.searchsorted(memories, np.array(owners), sorter=by_key)]]
+    nearer = np.flatnonzero(scores > whole)
+    # The nearest is the last to be put in; of equal ones, the first in its text.
+    order = nearer[np.lexsort((-np.array(firsts)[nearer], scores[nearer]))].tolist()
+    return {owners[at]: (float(scores[at]), (firsts[at], lasts[at])) for at in order}
 
 
 def compare_vectors(
     blobs: Sequence[bytes | None], vector: NDArray[np.float32] | None
-) -> tuple[list[Halves | None], list[float | None]]:
-    """Return stored vectors as arrays, and their exact cosine similarities to a vector; None where there is none."""
-    present = [blob for blob in blobs if blob is not None]
+) -> tuple[Halves | None, NDArray[np.float64]]:
+    """Return stored vectors and their exact cosine similarities; zeros, and no number, where there is none."""
+    similarities = np.full(len(blobs), np.nan)
+    present = [place for place, blob in enumerate(blobs) if blob is not None]
     if vector is None or not present:
-        return [None] * len(blobs), [None] * len(blobs)
-    halves = np.frombuffer(b"".join(present), np.float16).reshape(len(present), -1)
-    # Row by row in double: a similarity must not depend on which others are computed beside it.
-    scores = np.einsum("ij,j->i", halves.astype(np.float64), vector.astype(np.float64)).tolist()
+        return None, similarities
+    stored = np.frombuffer(b"".join(blob for blob in blobs if blob is not None), np.float16).reshape(len(present), -1)
     if len(present) == len(blobs):
-        return list(halves), scores
-    rows, similarities = iter(halves), iter(scores)
-    return (
-        [None if blob is None else next(rows) for blob in blobs],
-        [None if blob is None else next(similarities) for blob in blobs],
-    )
+        return stored, _dot_rows(stored, vector)
+    halves = np.zeros((len(blobs), stored.shape[1]), np.float16)
+    halves[present], similarities[present] = stored, _dot_rows(stored, vector)
+    return halves, similarities
+
+
+def _dot_rows(halves: Halves, vector: NDArray[np.float32]) -> NDArray[np.float64]:
+    # Row by row in double: a similarity must not depend on which others are computed beside it.
+    similarities: NDArray[np.float64] = np.einsum("ij,j->i", halves.astype(np.float64), vector.astype(np.float64))
+    return similarities

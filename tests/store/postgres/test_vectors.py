@@ -219,9 +219,9 @@ class TestNearest:
         assert [match.key for match in found] == [long.key, short.key]
         assert found[0].score == pytest.approx(1, abs=1e-3)
         with space.database.reading() as connection:
-            nearest = find_nearest_parts(connection, MODEL.name, [short.key, long.key], QUERY)
-        assert {key: part.span for key, part in nearest.items()} == {long.key: (5, 15)}
-        assert nearest[long.key].similarity == 1
+            keys, similarities = np.array([short.key, long.key]), np.array([1.0, 0.0])
+            nearest = find_nearest_parts(connection, MODEL.name, keys, similarities, QUERY)
+        assert nearest == {long.key: (1.0, (5, 15))}
 
     def test_parts_go_with_the_vector_of_their_memory(self, space: Space) -> None:
         (job,) = space.add("long and longer")
