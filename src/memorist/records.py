@@ -5,14 +5,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from memorist.errors import ChangedMeanwhile, InvalidInput
 from memorist.ids import shorten_id
 from memorist.notebook import html_table, one_line
-
-if TYPE_CHECKING:
-    pass
 
 SECTORS = ("reflective", "semantic", "procedural", "emotional", "episodic")
 GLOBAL = "global"  # the tier of memories that hold in every project

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
@@ -127,16 +128,16 @@ def to_ranking_columns(
     rows: Sequence[Sequence[Any]],
 ) -> RankingColumns:
     """Make columns of rows that `select_ranking_columns` has selected."""
-    columns = [*zip(*rows, strict=True)] if rows else [()] * 16
-    times = dict(zip(_TIMES, columns, strict=False))
-    salience, sectors, kinds, sources, tags, superseded, lengths, metadata, places, ids, facts = columns[len(_TIMES) :]
+    columns = iter(zip(*rows, strict=True) if rows else repeat(()))
+    times = {name: np.array(next(columns), np.float64) for name in _TIMES}
+    salience, sectors, kinds, sources, tags, superseded, lengths, metadata, places, ids, facts = islice(columns, 11)
     sessions, positions = _number_sessions(places)
     return RankingColumns(
         keys=keys,
         similarity=similarity,
         vectors=vectors,
         passages=passages,
-        **{name: np.array(values, np.float64) for name, values in times.items()},
+        **times,
         salience=np.array(salience, np.float64),
         sectors=sectors,
         kinds=kinds,
