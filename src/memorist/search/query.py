@@ -89,7 +89,8 @@ def _shorten(term: Term) -> Term:
     words = stem_words(term.text) if len(term.text) > MAX_PHRASE_WORDS else []
     if len(words) <= MAX_PHRASE_WORDS:
         return term
-    return replace(term, text=term.text[: words[MAX_PHRASE_WORDS - 1].end], prefix=False, literal=False)
+    _, end, _ = words[MAX_PHRASE_WORDS - 1]
+    return replace(term, text=term.text[:end], prefix=False, literal=False)
 
 
 def _quoted_terms(text: str, star: str) -> Iterable[Term]:

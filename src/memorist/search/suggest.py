@@ -79,15 +79,14 @@ def _query_words(query: Query) -> Iterator[_QueryWord]:
     syntax = [match.span(1) for match in _SYNTAX.finditer(query.text) if match[1]] if query.raw is not None else []
     for stretch in (_STRETCH if query.raw is None else _RAW_STRETCH).finditer(query.text):
         parts = stem_words(stretch[0])
-        for part in parts:
-            text = stretch[0][part.start : part.end]
-            start = stretch.start() + part.start
+        for first, last, stem in parts:
+            text, start = stretch[0][first:last], stretch.start() + first
             yield _QueryWord(
                 text,
                 (start, start + len(text)),
                 stretch.span(),
                 alone=len(parts) == 1,
-                asked=part.stem in asked
+                asked=stem in asked
                 and _may_be_misspelt(text, _MIN_WORD_LETTERS if len(parts) == 1 else _MIN_PART_LETTERS)
                 and not any(begin <= start < end for begin, end in syntax),
             )

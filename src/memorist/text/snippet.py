@@ -51,18 +51,14 @@ class HighlightTerms:
                 elif term.prefix:
                     prefixes.append(stretch.lower())
                 else:
-                    stems.update(word.stem for word in stem_words(stretch))
+                    stems.update(stem for _, _, stem in stem_words(stretch))
         return cls(frozenset(stems), tuple(prefixes), tuple(runs))
 
-    def find(self, text: str, words: Sequence[Word]) -> list[tuple[int, int, str]]:
+    def find(self, text: str, words: Sequence[Word]) -> list[Word]:
         """Return where they occur: start, end, and which one."""
-        found = [(word.start, word.end, word.stem) for word in words if word.stem in self.stems]
+        found = [word for word in words if word[2] in self.stems]
         for prefix in self.prefixes:
-            found += [
-                (word.start, word.end, prefix)
-                for word in words
-                if text[word.start : word.end].lower().startswith(prefix)
-            ]
+            found += [(start, end, prefix) for start, end, _ in words if text[start:end].lower().startswith(prefix)]
         for run in self.runs:
             pieces = [run] if run in text else [run[i : i + 2] for i in range(min(len(run) - 1, _MAX_BIGRAMS))] or [run]
             for piece in dict.fromkeys(pieces):
@@ -109,7 +105,7 @@ class _TextWindow:
 
     base: int
     text: str
-    found: list[tuple[int, int, str]]
+    found: list[Word]
 
     @classmethod
     def at(cls, content: str, base: int, end: int, terms: HighlightTerms) -> "_TextWindow":
@@ -131,7 +127,7 @@ def preview(content: str, length: int) -> str:
     return (cut[: cut.rindex(" ")] if " " in cut[length // 2 :] else cut).rstrip() + ELLIPSIS
 
 
-def _best_window(text: str, found: Sequence[tuple[int, int, str]], width: int, beginning: int) -> tuple[int, int]:
+def _best_window(text: str, found: Sequence[Word], width: int, beginning: int) -> tuple[int, int]:
     """Return the span of `width` words with the most different matches; without a match, that at the beginning."""
     if _is_short(text, width):
         return 0, len(text)

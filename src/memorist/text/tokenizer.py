@@ -3,7 +3,7 @@
 import re
 import threading
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
@@ -25,12 +25,7 @@ _SCRIPT_SAMPLE = 1000  # characters of a text that decide which script it is in
 _connections = threading.local()
 
 
-class Word(NamedTuple):
-    """The position of a word in a text, in characters, and its stem."""
-
-    start: int
-    end: int
-    stem: str
+Word = tuple[int, int, str]  # where a word of a text begins and ends, in characters, and its stem
 
 
 def stem_words(text: str) -> list[Word]:
@@ -38,12 +33,12 @@ def stem_words(text: str) -> list[Word]:
     encoded = text.encode("utf-8", "replace")
     found: Any = _tokenizer("porter")(encoded, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)
     if len(encoded) == len(text):
-        return list(map(Word._make, found))
+        return list(found)
     words, byte, char = [], 0, 0
     for start, end, stem in found:
         char += len(encoded[byte:start].decode("utf-8", "replace"))
         length = len(encoded[start:end].decode("utf-8", "replace"))
-        words.append(Word(char, char + length, stem))
+        words.append((char, char + length, stem))
         byte, char = end, char + length
     return words
 

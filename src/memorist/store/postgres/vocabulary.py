@@ -108,7 +108,7 @@ class PostgresVocabulary(Vocabulary):
         query = Phrase((word,), prefix=False).write()
         spellings: Counter[str] = Counter()
         for (text,) in connection.fetch(_SPELLINGS, {"namespace": self._namespace, "query": query}):
-            spelt = (text[found.start : found.end] for found in stem_words(text))
+            spelt = (text[start:end] for start, end, _ in stem_words(text))
             spellings.update([each for each in spelt if fold(each) == word][:1])
         return max(spellings, key=lambda spelling: (spellings[spelling], spelling), default=word)
 
