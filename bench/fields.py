@@ -27,7 +27,7 @@ FIELDS = ("user", "team", "n", "likes")
 BATCH = 8192
 LIMIT = 10
 WARM_UP = 20
-THREAD = "memorist-words"  # makes the index of words in memory, which the measurement waits for
+THREAD = "memorist-image"  # makes the index of words in memory, which the measurement waits for
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 WARM_UP, QUESTIONS, BLOCK = 60, 200, 20
-THREAD = "memorist-words"  # makes the index of words in memory, which the measurement waits for
+THREADS = ("memorist-image", "memorist-words")  # make what searches use, which the measurement waits for
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -118,7 +118,7 @@ def serve(options: argparse.Namespace) -> None:
             for ask in modes.values():
                 ask(text, number)
         for thread in threading.enumerate():
-            if thread.name == THREAD:
+            if thread.name in THREADS:
                 thread.join()
         print(json.dumps(list(modes)), flush=True)
         while line := sys.stdin.readline():

@@ -65,7 +65,7 @@ def to_candidates(found: Sequence[Found]) -> Candidates:
     columns = RankingColumns(
         keys=np.array(column("key"), np.int64),
         similarity=floats("similarity"),
-        vectors=None if width is None else np.array(
+        codes=None if width is None else np.array(
             [np.zeros(width, np.float16) if vector is None else vector for vector in column("vector")]
         ),
         created_at=floats("created_at"),
@@ -84,7 +84,7 @@ def to_candidates(found: Sequence[Found]) -> Candidates:
         by_assistant=np.array([role == ASSISTANT for role in column("role")], np.bool_),
         lengths=np.array(column("length"), np.int64),
         facts=[()] * len(found),
-        passages={},
+        parts={},
     )  # fmt: skip
     return Candidates(
         columns=columns,

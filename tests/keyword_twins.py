@@ -37,8 +37,11 @@ class Twins:
         self, query: Query, filter: Filter = NO_FILTER, *, limit: int = 60, page: int = 10
     ) -> tuple[KeywordMatches, KeywordMatches]:
         """Return the matches of both."""
-        scope = self.store.resolve_scope(filter)
-        ours = self.store.match_keywords(query, scope, limit=limit, page=page, weights=ALL_COLUMNS)
+        ours = self.store.match_keywords(
+            query, self.store.resolve_scope(filter), limit=limit, page=page, weights=ALL_COLUMNS
+        )
+        with self.store._reading(filter) as connection:
+            scope = self.store._scopes.resolve(connection, filter)  # as a database lists it, which has no image
         with self.database.reading() as connection:
             theirs = self.index.match(connection, query, scope, limit, page, ALL_COLUMNS)
         return ours, theirs
@@ -48,7 +51,7 @@ class Twins:
     ) -> list[str]:
         """Search both, and return the differences in words."""
         one, other = self.search(parse_query(text, grammar), filter, limit=limit, page=page)
-        found = list_differences(one.matches, other.matches)
+        found = list_differences([*one.matches], [*other.matches])
         if sorted(one.unknown_words) != sorted(other.unknown_words):
             found.append(f"unknown words {one.unknown_words} and {other.unknown_words}")
         if sorted(one.all_keys or ()) != sorted(other.all_keys or ()):

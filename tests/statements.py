@@ -21,7 +21,7 @@ def watched() -> Iterator[list[Statement]]:
 
     def trace(cursor: apsw.Cursor, sql: str, values: Any) -> bool:
         sets_up = sql.lstrip().lower().startswith("pragma") or "sqlite_master" in sql
-        if not sets_up and threading.current_thread().name != "memorist-words":
+        if not sets_up and threading.current_thread().name != "memorist-image":
             seen.append((sql, values))
         return True
 

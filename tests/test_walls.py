@@ -28,6 +28,7 @@ from memorist.engine.memory import ROOMS
 from memorist.records import FACETS
 from memorist.search.query import parse_query
 from memorist.store.documents import chunk_namespace
+from memorist.store.records import Scope
 from memorist.views import REVIEW_KINDS
 from told import told
 
@@ -217,7 +218,7 @@ _WHOSE = {
     "recall": "select recall from recalls where namespace = :whose",
 }
 # Nobody's or everybody's: numbers of rows, names of models; and packed vectors, which anybody may unpack.
-_COMMON = {"_migrations", "models", "sqlite_sequence", "vector_log", "vector_blocks", "text_log"}
+_COMMON = {"_migrations", "models", "sqlite_sequence", "vector_blocks", "changes"}
 
 
 def rows_of(path: Path, namespace: str) -> dict[str, list[Any]]:
@@ -1047,6 +1048,6 @@ def test_what_left_the_project_after_it_was_found_is_not_read(memory: Memorist) 
     )
     memory.update(moved.id, project="q")
 
-    assert [match.key for match in found.matches]
-    assert len(store.load_ranking_columns([match.key for match in found.matches], None, None, inside)) == 0
-    assert store.load_memories([match.key for match in found.matches], inside) == {}
+    assert len(found.matches)
+    assert len(store.load_ranking_columns(found.matches.keys, None, None, Scope(inside))) == 0
+    assert store.load_memories(found.matches.keys.tolist(), inside) == {}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from servant import DIMENSIONS, HITS, Question, Row, System, serve
 
-INDEXING_THREAD, SETTLING_SECONDS = "memorist-words", 2.0
+INDEXING_THREAD, SETTLING_SECONDS = "memorist-image", 2.0
 
 
 class GivenVectors:

@@ -15,6 +15,7 @@ from memorist.records import Memory as StoredMemory
 from memorist.search.candidates import Places
 from memorist.search.page import build_page
 from memorist.search.query import parse_query
+from memorist.search.rerank import ReadMemory
 from memorist.search.signals import Evidence
 from memorist.store.store import Store
 
@@ -29,8 +30,9 @@ def test_a_memory_that_was_forgotten_after_it_was_ranked_makes_room_for_the_next
     ranking = to_ranking([Ranked(Found(key), 1.0 - place / 100) for place, key in enumerate(keys)])
     memory.forget(ids[3])
 
-    def load_memories(chosen: Places) -> dict[int, StoredMemory]:
-        return store.load_memories(ranking.candidates.keys[chosen].tolist(), NO_FILTER)
+    def load_memories(chosen: Places) -> dict[int, ReadMemory]:
+        memories = store.load_memories(ranking.candidates.keys[chosen].tolist(), NO_FILTER)
+        return {key: ReadMemory(memory, None) for key, memory in memories.items()}
 
     page = build_page(
         ranking, load_memories, query, PROFILES["balanced"], None,

@@ -29,9 +29,10 @@ _OWN = {
     "latest",
     "replaced_at",
     "started_at",
+    "seq",
 }
 _CONTENT_TABLES = ("memories", "memory_tags", "facts", "session_memories", "vectors", "part_vectors", "unembedded",
-                   "vector_log", "vector_blocks", "models")  # fmt: skip
+                   "changes", "vector_blocks", "models")  # fmt: skip
 _TERMS = """
     select term, "offset", col, doc from (select * from temp.{0}) order by doc, col, "offset", term
 """

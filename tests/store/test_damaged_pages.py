@@ -300,7 +300,7 @@ def test_what_is_opened_to_be_read_only_is_not_repaired(path: Path) -> None:
 
 
 def test_what_others_write_during_a_repair_is_kept_or_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    overwrite_page(path, list_pages(path)["vector_log"][0], "zeros")
+    overwrite_page(path, list_pages(path)["changes"][0], "zeros")
     rename = Path.replace
     kept: list[str] = []
 

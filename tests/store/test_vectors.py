@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memorist.store import vector_scan
-from memorist.store.vector_scan import VectorScan, encode, pack, unpack
+from memorist.store.vector_scan import VectorScan, compare, encode, pack, unpack
 
 RNG = np.random.default_rng(7)
 
@@ -47,6 +47,11 @@ def hits(found: tuple[Any, Any]) -> list[tuple[int, float]]:
     return list(zip(found[0].tolist(), found[1].tolist(), strict=True))
 
 
+def widen(vectors: Any) -> Any:
+    """Vectors of so many dimensions that they are rounded, of which only the first few are not 0."""
+    return np.pad(np.array(vectors, np.float32).reshape(-1, 3), ((0, 0), (0, 125)))
+
+
 KEYS = st.lists(st.integers(0, 60), max_size=40)
 VECTOR = st.lists(st.integers(-3, 3), min_size=3, max_size=3)  # so few that ties and zero vectors are common
 STEPS = st.lists(
@@ -61,7 +66,7 @@ STEPS = st.lists(
 
 @given(steps=STEPS, query=VECTOR, k=st.integers(0, 70), among=KEYS)
 def test_any_sequence_of_writes_is_searched_as_brute_force_would(steps: Any, query: Any, k: int, among: Any) -> None:
-    scan, model, asked = VectorScan(3), {}, np.array(query, np.float32)
+    scan, model, asked = VectorScan(128), {}, widen([query])[0]
     for verb, given_rows in steps:
         if verb == "remove":
             scan.remove(given_rows)
@@ -69,7 +74,7 @@ def test_any_sequence_of_writes_is_searched_as_brute_force_would(steps: Any, que
             continue
         rows = given_rows if verb == "put" else sorted(dict(given_rows).items())
         keys = np.array([key for key, _ in rows], np.int64)
-        raw = np.array([vector for _, vector in rows], np.float16).reshape(-1, 3)
+        raw = widen([vector for _, vector in rows]).astype(np.float16)
         if verb == "load":
             scan.load([(keys, encode(raw))], len(keys))
             model = {}
@@ -120,6 +125,26 @@ def test_a_vector_is_most_similar_to_itself() -> None:
 
     assert keys.tolist() == [17]
     assert similarities[0] == pytest.approx(1, abs=1e-6)
+
+
+def test_vectors_of_few_dimensions_are_compared_as_they_are_stored() -> None:
+    unit = clustered(200, 5).astype(np.float16)
+    scan, query = loaded(unit), clustered(1, 5)[0]
+
+    keys, similarities = scan.find_nearest(query, 200)
+
+    exact = unit.astype(np.float64) @ query.astype(np.float64)
+    assert similarities == pytest.approx(exact[keys], abs=1e-7)
+    assert similarities.tolist() == sorted(similarities.tolist(), reverse=True)
+
+
+@pytest.mark.parametrize("dimensions", [5, 384])
+def test_a_similarity_is_the_same_in_the_scan_and_of_a_vector_that_was_read(dimensions: int) -> None:
+    unit, query = clustered(300, dimensions).astype(np.float16), clustered(1, dimensions)[0]
+    keys, similarities = loaded(unit).find_nearest(query, 300)
+
+    for key, similarity in zip(keys.tolist(), similarities.tolist(), strict=True):
+        assert compare(query, encode(unit[key : key + 1])).tolist() == [similarity]
 
 
 def test_an_empty_scan_finds_nothing() -> None:
@@ -229,7 +254,7 @@ def test_a_packed_block_comes_back_as_views_and_can_be_loaded(rows: int) -> None
 
     again = unpack(blob, 5)
 
-    assert len(blob) == rows * (8 + 5)
+    assert len(blob) == rows * (8 + 2 * 5)
     assert (again[0] == keys).all()
     assert (again[1] == codes).all()
     assert not again[1].flags.owndata

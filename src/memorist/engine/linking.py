@@ -107,8 +107,7 @@ class Linking(Room):
             return [(other, None) for other in self._similar_by_words(memory, limit, filter)]
         scope = self._store.resolve_scope(filter)
         nearest = self._store.vectors.find_nearest(model, vector, scope, limit + 1)
-        keys = [match.key for match in nearest.matches]
-        columns = self._store.load_ranking_columns(keys, model, vector, filter)
+        columns = self._store.load_ranking_columns(nearest.matches.keys, model, vector, scope)
         found = zip(columns.keys.tolist(), columns.similarity.tolist(), strict=True)
         similarities = dict(sorted(found, key=lambda pair: (-pair[1], pair[0])))
         return [(other, similarities[key]) for key, other in self._load_others(similarities, memory, filter)][:limit]

@@ -3,18 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.arguments import Filter
 from memorist.profiles import Profile
-from memorist.records import Match
 from memorist.search.legs import LegResults
 from memorist.search.signals import mean_confidence, with_effective_confidence
-from memorist.store.key_set import Keys
+from memorist.store.key_set import Keys, sort_unique
 from memorist.store.ranking_columns import Flags, Floats, Integers, RankingColumns
+from memorist.store.records import Matches
 from memorist.store.store import Store
 
 Places = NDArray[np.intp]
@@ -121,41 +119,48 @@ def _pick(steps: Mapping[str, Floats], place: int) -> dict[str, float]:
     return {step: value for step, value in values if value == value}
 
 
-def gather_candidates(
-    stores: Sequence[Store], results: LegResults, profile: Profile, now: datetime, filter: Filter
-) -> Candidates:
-    """Load the columns of all matches in one read, and put the numbers of both legs beside them."""
-    wanted = list(dict.fromkeys([*(match.key for match in results.keyword), *(match.key for match in results.vector)]))
+def gather_candidates(stores: Sequence[Store], results: LegResults, profile: Profile, now: datetime) -> Candidates:
+    """Load the columns of all matches, and put the numbers of both legs beside them."""
+    keyword, vector = results.keyword, results.vector
+    wanted = sort_unique(np.concatenate([keyword.keys, vector.keys]))
     uses_confidence = profile.confidence_mode != "off" or profile.min_confidence is not None
     columns = RankingColumns.join(
         [
-            store.load_ranking_columns(
-                wanted, results.model, results.query_vector, filter, facts=uses_confidence and bool(wanted)
-            )
-            for store in stores
+            store.load_ranking_columns(wanted, results.model, results.query_vector, scope, facts=uses_confidence)
+            for store, scope in zip(stores, results.scopes, strict=True)
         ]
     )
-    place_of = {key: place for place, key in enumerate(columns.keys.tolist())}
+    by_key = np.argsort(columns.keys)
+    places = _locate(keyword.keys, columns.keys, by_key)
+    is_there = places >= 0
     bm25, coverage = np.full(len(columns), np.nan), np.zeros(len(columns))
     has_all_words = np.zeros(len(columns), np.bool_)
-    for match in results.keyword:
-        if (place := place_of.get(match.key)) is not None:
-            bm25[place], has_all_words[place], coverage[place] = match.score, match.has_all_words, match.coverage
-    vector_rank = _rank_vectors(results, columns)
+    bm25[places[is_there]] = keyword.scores[is_there]
+    coverage[places[is_there]] = keyword.coverage[is_there]
+    has_all_words[places[is_there]] = keyword.has_all_words[is_there]
+    vector_rank = _rank_vectors(_locate(vector.keys, columns.keys, by_key), results.similarity_floor, columns)
     found = np.flatnonzero(~np.isnan(bm25) | (vector_rank > 0))
     kept = columns if len(found) == len(columns) else columns.take(found)
-    keyword_keys = {match.key for match in results.keyword}
+    below_floor = int(np.count_nonzero(~np.isin(results.below_floor, keyword.keys))) if results.below_floor else 0
     return Candidates(
         columns=kept,
         bm25=bm25[found],
         has_all_words=has_all_words[found],
         coverage=coverage[found],
-        keyword_rank=_rank_keywords(results.keyword, columns, place_of)[found],
+        keyword_rank=_rank_keywords(keyword, places, columns)[found],
         vector_rank=vector_rank[found],
         confidence=_measure_confidence(kept, profile, now),
-        below_floor=sum(key not in keyword_keys for key in results.below_floor) + len(columns) - len(kept),
+        below_floor=below_floor + len(columns) - len(kept),
         gone=len(wanted) - len(columns),
     )
+
+
+def _locate(keys: Keys, among: Keys, by_key: Places) -> Places:
+    """Return the places of keys among others, whose order `by_key` is given; -1 where one is not there."""
+    if not len(among):
+        return np.full(len(keys), -1)
+    places: Places = by_key[np.minimum(np.searchsorted(among, keys, sorter=by_key), len(among) - 1)]
+    return np.where(among[places] == keys, places, -1)
 
 
 def _measure_confidence(columns: RankingColumns, profile: Profile, now: datetime) -> Floats:
@@ -165,27 +170,26 @@ def _measure_confidence(columns: RankingColumns, profile: Profile, now: datetime
     return np.array([*map(mean_confidence, effective)], np.float64)
 
 
-def _rank_keywords(matches: Sequence[Match], columns: RankingColumns, place_of: Mapping[int, int]) -> Integers:
+def _rank_keywords(matches: Matches, places: Places, columns: RankingColumns) -> Integers:
     """Rank the matches of the keyword leg; of equal ones the newer is first, then the first added."""
     ranks = np.zeros(len(columns), np.int64)
-    if not matches:
+    if not len(matches):
         return ranks
-    places = np.array([place_of.get(match.key, -1) for match in matches])
     created = np.where(places >= 0, np.append(columns.created_at, 0.0)[places], 0.0)
-    equal = [match[1:3] for match in matches]  # their score, and whether they have all words
-    groups = np.cumsum([0, *(one != other for one, other in pairwise(equal))])
-    places = places[np.lexsort((np.array([match.key for match in matches]), -created, groups))]
+    scores, has_all = matches.scores, matches.has_all_words
+    changes = (scores[1:] != scores[:-1]) | (has_all[1:] != has_all[:-1])
+    groups = np.concatenate([[0], np.cumsum(changes)])
+    places = places[np.lexsort((matches.keys, -created, groups))]
     is_there = places >= 0
     ranks[places[is_there]] = np.flatnonzero(is_there) + 1
     return ranks
 
 
-def _rank_vectors(results: LegResults, columns: RankingColumns) -> Integers:
-    """Rank the matches of the vector leg by exact similarity, where the leg itself estimates; ties as above."""
+def _rank_vectors(places: Places, floor: float | None, columns: RankingColumns) -> Integers:
+    """Rank the matches of the vector leg by similarity, where a database estimates; ties as above."""
     ranks = np.zeros(len(columns), np.int64)
-    matched = np.isin(columns.keys, [match.key for match in results.vector])
-    floor = -np.inf if results.similarity_floor is None else results.similarity_floor
-    places = np.flatnonzero(matched & (columns.similarity >= floor))  # which is false of no number
+    places = places[places >= 0]
+    places = places[columns.similarity[places] >= (-np.inf if floor is None else floor)]  # false of no number
     order = np.lexsort((columns.keys[places], -columns.created_at[places], -columns.similarity[places]))
     ranks[places[order]] = np.arange(1, len(places) + 1)
     return ranks

@@ -18,9 +18,9 @@ from memorist.embed.base import ActiveModel
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.forks import renew_after_fork
 from memorist.profiles import ALL_COLUMNS, LATIN_ONLY, NOISE_FLOOR, Profile
-from memorist.records import Match, Model, Query, Term
+from memorist.records import Model, Query, Term
 from memorist.search.query import parse_query
-from memorist.store.records import KeywordMatches, Scope
+from memorist.store.records import NO_MATCHES, KeywordMatches, Matches, Scope
 from memorist.store.store import Store
 from memorist.text.tokenizer import is_mostly_latin
 
@@ -37,40 +37,45 @@ class LegResults:
     old. `keyword_keys` are the keys of all that holds one of the words, where they are known. Vector matches below
     `similarity_floor` do not count as found: the scan estimates, so `vector` holds a few below it, and `below_floor`
     are the keys of the rest. `unfiltered` are the keys the vector leg finds without the filter. `degraded` says in
-    words what could not be used.
+    words what could not be used. `scopes` are those that were searched, of one store or of two.
     """
 
-    keyword: Sequence[Match] = ()
+    keyword: Matches = NO_MATCHES
     unknown_words: Sequence[str] = ()
     words_counted: bool = False
     keyword_keys: Sequence[int] | None = None
-    vector: Sequence[Match] = ()
+    vector: Matches = NO_MATCHES
     unfiltered: Sequence[int] = ()
     model: Model | None = None
     query_vector: NDArray[np.float32] | None = field(default=None, compare=False)
     similarity_floor: float | None = None
     below_floor: Sequence[int] = ()
     degraded: str | None = None
+    scopes: tuple[Scope, ...] = ()
 
 
 def merge_results(one: LegResults, other: LegResults) -> LegResults:
     """Join the matches of two stores as if they were one."""
     return replace(
         one if one.model else other,  # one of them may have no vectors
-        keyword=sorted(
-            [*one.keyword, *other.keyword], key=lambda match: (not match.has_all_words, -match.score, match.key)
-        ),
+        keyword=Matches.join(one.keyword, other.keyword),
         unknown_words=[word for word in one.unknown_words if word in other.unknown_words],
         keyword_keys=None,
-        vector=sorted([*one.vector, *other.vector], key=lambda match: (-match.score, match.key)),
+        vector=Matches.join(one.vector, other.vector),
         unfiltered=[*one.unfiltered, *other.unfiltered],
         below_floor=[*one.below_floor, *other.below_floor],
         degraded=one.degraded or other.degraded,
+        scopes=one.scopes + other.scopes,
     )
 
 
 class Legs:
-    """Runs the keyword leg in a thread beside the vector leg; both spend their time outside the interpreter's lock."""
+    """
+    Runs both legs.
+
+    Where the database has to find the words, the keyword leg runs in a thread beside the vector leg: both spend their
+    time outside the interpreter's lock. An image answers sooner than a thread begins.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -93,12 +98,22 @@ class Legs:
 
     def run(self, query: Query, filter: Filter, mode: str, profile: Profile, model: ActiveModel) -> LegResults:
         """Return the matches of the legs that the mode asks for; words alone where the model fails."""
-        limit, scope = candidate_count(profile), self._store.resolve_scope(filter)
+        scope = self._store.resolve_scope(filter)
+        return replace(self._run(query, scope, mode, profile, model), scopes=(scope,))
+
+    def _run(self, query: Query, scope: Scope, mode: str, profile: Profile, model: ActiveModel) -> LegResults:
+        limit = candidate_count(profile)
 
         def match_keywords(asked: Query = query) -> KeywordMatches:
             page, weights = profile.limit, profile.columns
             with _leg_named_in_errors("keyword"):
                 return self._store.match_keywords(asked, scope, limit=limit, page=page, weights=weights)
+
+        def begin_keywords(asked: Query) -> Callable[[], KeywordMatches]:
+            """Match words at once where an image can, and else in a thread; return what waits for the result."""
+            page, weights = profile.limit, profile.columns
+            known = self._store.match_in_memory(asked, scope, limit=limit, page=page, weights=weights)
+            return self._start(partial(match_keywords, asked)).result if known is None else lambda: known
 
         # Of nothing but identifiers and phrases, for which keyword search suffices.
         is_exact = profile.intent == "auto" and bool(query.terms) and all(term.exact for term in query.terms)
@@ -106,23 +121,23 @@ class Legs:
             return _keyword_results(match_keywords())
         if mode == "hybrid" and model.name in LATIN_ONLY and not is_mostly_latin(query.text):
             return _keyword_results(match_keywords(), f"keyword search only: {model.name} reads Latin script")
-        keyword_leg = None
+        keyword_leg: Callable[[], KeywordMatches] | None = None
         try:
             if model.embedder is None:
                 raise EmbedderUnavailable("no embedding model is configured")
             # Beside the vector leg, stop words are not needed to fill a page.
             if mode == "hybrid":
-                keyword_leg = self._start(partial(match_keywords, replace(query, stopwords=())))
+                keyword_leg = begin_keywords(replace(query, stopwords=()))
             with _leg_named_in_errors("semantic"):
                 results = self._match_vectors(query.text, scope, profile, model)
         except EmbedderError as exc:
             if mode == "semantic" and profile.on_no_vector != "keyword":
                 raise EmbedderUnavailable(f"semantic search is not possible: {exc}. Use hybrid or keyword") from exc
             reason = f"keyword search only: {exc}"
-            if keyword_leg and (not query.stopwords or len(keyword_leg.result().matches) >= profile.limit):
-                return _keyword_results(keyword_leg.result(), reason)
+            if keyword_leg and (not query.stopwords or len(keyword_leg().matches) >= profile.limit):
+                return _keyword_results(keyword_leg(), reason)
             return _keyword_results(match_keywords(), reason)
-        return _add_keyword_results(results, keyword_leg.result()) if keyword_leg else results
+        return _add_keyword_results(results, keyword_leg()) if keyword_leg else results
 
     def find_missing_phrases(self, query: Query, filter: Filter) -> frozenset[Term]:
         """Return the quoted phrases of a query that no memory has; a stricter grammar is taken at its word."""
@@ -133,7 +148,7 @@ class Legs:
 
         def is_found(term: Term) -> bool:
             phrase = replace(query, terms=(term,), stopwords=())
-            return bool(self._store.match_keywords(phrase, scope, limit=1, page=1, weights=ALL_COLUMNS).matches)
+            return len(self._store.match_keywords(phrase, scope, limit=1, page=1, weights=ALL_COLUMNS).matches) > 0
 
         with _leg_named_in_errors("keyword"):
             return frozenset(term for term in phrases if not is_found(term))
@@ -152,13 +167,14 @@ class Legs:
                 f"{nearest.unembedded} of {nearest.total} memories have no vector of {model.name} yet and are found by "
                 "keyword only; `memorist reembed` makes them"
             )
+        far = nearest.matches.scores < least
         return LegResults(
-            vector=[match for match in nearest.matches if match.score >= least],
-            unfiltered=[match.key for match in nearest.unfiltered if match.score >= least],
+            vector=nearest.matches.take(~far) if far.any() else nearest.matches,
+            unfiltered=nearest.unfiltered.keys[nearest.unfiltered.scores >= least].tolist(),
             model=model,
             query_vector=query_vector,
             similarity_floor=floor,
-            below_floor=[match.key for match in nearest.matches if match.score < least],
+            below_floor=nearest.matches.keys[far].tolist(),
             degraded=degraded,
         )
 

@@ -10,7 +10,7 @@ from memorist.documents import ChunkLocation, DocumentHit, StoredChunk
 from memorist.profiles import MatchLabels, Profile
 from memorist.records import Hit, Memory, Query
 from memorist.search.candidates import Ranking
-from memorist.search.rerank import LoadMemories
+from memorist.search.rerank import LoadMemories, ReadMemory
 from memorist.search.signals import Evidence, estimate_relevance, mean_confidence, with_effective_confidence
 from memorist.store.ranking_columns import Floats, Integers
 from memorist.text.snippet import HighlightTerms, Passage, best_passage, preview
@@ -65,12 +65,13 @@ def build_page(
         read += len(chosen)
         memories = load_memories(chosen)
         for place, key in zip(chosen.tolist(), candidates.keys[chosen].tolist(), strict=True):
-            memory = memories.get(key)
-            if memory is None:
+            read_memory = memories.get(key)
+            if read_memory is None:
                 continue
-            if memory.facts:
+            if (memory := read_memory.memory).facts:
                 memory = replace(memory, facts=with_effective_confidence(memory.facts, profile.fact_decay, now))
-            hit = _build_hit(ranking, place, float(relevance[place]), memory, terms, profile)
+                read_memory = read_memory._replace(memory=memory)
+            hit = _build_hit(ranking, place, float(relevance[place]), read_memory, terms, profile)
             hits.append(_limit_detail(hit, detail, include_facts))
             keys.append(key)
     looked_at = failed[: passing[read - 1] + 1] if len(hits) == profile.limit else failed
@@ -126,14 +127,12 @@ def apply_detail(memory: Memory, detail: str, include_facts: bool = True) -> Mem
 
 
 def _build_hit(
-    ranking: Ranking, place: int, relevance: float, memory: Memory, terms: HighlightTerms, profile: Profile
+    ranking: Ranking, place: int, relevance: float, read_memory: ReadMemory, terms: HighlightTerms, profile: Profile
 ) -> Hit:
-    candidates, columns = ranking.candidates, ranking.candidates.columns
+    candidates, (memory, nearest) = ranking.candidates, read_memory
     trace, raw = ranking.trace_of(place), ranking.raw_of(place)
     similarity = raw.get("cosine")
-    shown = best_passage(
-        memory.content, terms, profile.snippet_words, columns.passages.get(int(candidates.keys[place]))
-    )
+    shown = best_passage(memory.content, terms, profile.snippet_words, nearest)
     by_keyword = bool(candidates.keyword_rank[place])
     # Where the keyword leg has a match, a similarity of 0 or less is one of the vector leg only if it counts in the
     # score: a fusion by rank looks at the place in a leg alone.

@@ -22,7 +22,7 @@ from memorist.arguments import Filter
 from memorist.documents import DocumentHit
 from memorist.embed.base import ActiveModel, Reranker
 from memorist.profiles import Profile
-from memorist.records import Hit, Lens, Memory, Query, Results
+from memorist.records import Hit, Lens, Model, Query, Results
 from memorist.search.candidates import Candidates, Places, Ranking, gather_candidates
 from memorist.search.fusion import rank_candidates
 from memorist.search.legs import LegResults, Legs, candidate_count, join_notes, loosen_phrases, merge_results
@@ -30,6 +30,7 @@ from memorist.search.options import with_leg_weights
 from memorist.search.page import HitPage, attach_locations, build_page, extend_with_chunks
 from memorist.search.rerank import (
     FURTHER_PASSAGE_DECAY,
+    ReadMemory,
     boost_by_time,
     group_by_document,
     pseudo_relevance_feedback,
@@ -39,6 +40,7 @@ from memorist.search.rerank import (
 from memorist.search.signals import Evidence, asks_assistant
 from memorist.search.suggest import suggest_query
 from memorist.store.filters import from_micros
+from memorist.store.records import Scope
 from memorist.store.store import Store
 from memorist.text.dates import Period
 from memorist.validation import MAX_LIMIT
@@ -146,10 +148,10 @@ class Pipeline:
         weighted = with_leg_weights(profile, request.mode, degraded=results.model is None)
         if asks_assistant(request.text):
             weighted = replace(weighted, assistant_factor=1.0)
-        candidates = gather_candidates(stores, results, weighted, request.now, request.filter)
+        candidates = gather_candidates(stores, results, weighted, request.now)
         if request.documents and candidates.gone and not again:  # a file was indexed anew in the meantime
             return self._rank(request, profile, again=True)
-        load_memories = partial(_load_memories, stores, request.filter, candidates)
+        load_memories = partial(_load_memories, stores, request.filter, candidates, results.model)
         ranking = smooth_scores(self._fuse(request, weighted, results, candidates), profile.session_smoothing)
         ranking = boost_by_time(ranking, request.periods, profile.time_boost)
         if profile.rerank_depth and len(ranking):
@@ -185,7 +187,7 @@ class Pipeline:
         sources = self._list_sources(request)
         stores = [store for store, _ in sources]
         if not request.query:
-            return LegResults(), stores
+            return LegResults(scopes=tuple(Scope(request.filter) for _ in stores)), stores
         first, *others = [
             legs.run(request.query, request.filter, request.mode, profile, request.model) for _, legs in sources
         ]
@@ -237,7 +239,7 @@ class Pipeline:
 
     def _suggest_if_few(self, request: SearchRequest, results: LegResults) -> str | None:
         """Suggest another spelling, but only where the words of the query find little."""
-        coverage = max((match.coverage for match in results.keyword), default=0.0)
+        coverage = float(results.keyword.coverage.max(initial=0.0))
         few = len(results.keyword) < _FEW_KEYWORD_HITS or (results.unknown_words and coverage < _MOST_OF_QUERY)
         if request.mode == "semantic" or not few or request.filter.restricted:  # the words are those of all projects
             return None
@@ -268,13 +270,16 @@ class Pipeline:
 
 
 def _load_memories(
-    stores: Sequence[Store], filter: Filter, candidates: Candidates, places: Places
-) -> dict[int, Memory]:
+    stores: Sequence[Store], filter: Filter, candidates: Candidates, model: Model | None, places: Places
+) -> dict[int, ReadMemory]:
     """Read memories that were ranked, by key, without those that were changed or removed since."""
     keys, times = candidates.keys[places].tolist(), candidates.columns.updated_at[places].tolist()
     ranked_as = {key: from_micros(round(moment * 1e6)) for key, moment in zip(keys, times, strict=True)}
     found = (each for store in stores for each in store.load_memories(keys, filter).items())
-    return {key: memory for key, memory in found if memory.updated_at == ranked_as[key]}
+    memories = {key: memory for key, memory in found if memory.updated_at == ranked_as[key]}
+    parts = {key: part for key in memories if (part := candidates.columns.parts.get(key)) is not None}
+    passages = stores[0].load_passages(model, parts) if parts and model else {}
+    return {key: ReadMemory(memory, passages.get(key)) for key, memory in memories.items()}
 
 
 def _explain(request: SearchRequest, ranked: _RankedPage, ranked_at: float) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,19 @@ from memorist.search.candidates import Places, Ranking
 from memorist.search.fusion import long_text_share
 from memorist.search.signals import DAY
 from memorist.store.ranking_columns import Flags, Floats, Integers
+from memorist.store.vector_scan import decode
 from memorist.text.dates import Period
 from memorist.text.snippet import HighlightTerms, best_passage, strip_marks
 
-LoadMemories = Callable[[Places], Mapping[int, Memory]]  # by key, without those that have changed since
+
+class ReadMemory(NamedTuple):
+    """A memory that was ranked, and the span of its part that is nearest to the query, if that is nearer than all."""
+
+    memory: Memory
+    nearest: tuple[int, int] | None
+
+
+LoadMemories = Callable[[Places], Mapping[int, ReadMemory]]  # by key, without those that have changed since
 
 
 # Pseudo-relevance feedback: the query vector moved towards the best hits of a first ranking (Rocchio)
@@ -42,9 +52,9 @@ def pseudo_relevance_feedback(ranking: Ranking, query_vector: NDArray[np.float32
     columns, best = ranking.candidates.columns, ranking.places[:_FEEDBACK_HITS]
     weight *= long_text_share(ranking.candidates)
     best = best[(ranking.scores[best] > 0.0) & ~np.isnan(columns.similarity[best])]
-    if not weight or not len(best) or columns.vectors is None:
+    if not weight or not len(best) or columns.codes is None:
         return None
-    matrix, shares = columns.vectors.astype(np.float64), ranking.scores[best]
+    matrix, shares = decode(columns.codes), ranking.scores[best]
     expanded = query_vector + weight * ((shares / shares.sum()) @ matrix[best])
     # Row by row in double: the gain of one candidate must not depend on which others are beside it.
     gains: Floats = np.einsum("ij,j->i", matrix, expanded / np.linalg.norm(expanded) - query_vector)
@@ -157,8 +167,8 @@ def rerank(
     """
     memories = load_memories(ranking.places[: profile.rerank_depth])
     keys = [key for key in ranking.keys if key in memories]
-    nearest, terms = ranking.candidates.columns.passages, HighlightTerms.of(query)
-    passages = [_passage_to_read(memories[key], nearest.get(key), terms) for key in keys]
+    terms = HighlightTerms.of(query)
+    passages = [_passage_to_read(*memories[key], terms) for key in keys]
     seconds = profile.rerank_ms / 1000 if profile.rerank == "auto" else math.inf
     try:
         scores = reranker.score_passages(query.text, [text for text, _ in passages], seconds)

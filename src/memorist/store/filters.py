@@ -12,7 +12,6 @@ from memorist.arguments import NO_FILTER, Filter
 from memorist.forks import renew_after_fork
 from memorist.records import GLOBAL, SUPERSEDES
 from memorist.store.database import Connection
-from memorist.store.filter_cache import FilterCache
 from memorist.store.key_set import KeySet, decode_keys
 from memorist.store.metadata_conditions import metadata_condition
 from memorist.store.metadata_index import MetadataIndex
@@ -70,7 +69,6 @@ def select_expired(time: str) -> str:
 
 
 _ANY_EXPIRED = f"exists ({select_expired('@now')})"
-_ANY_EXPIRING = "exists (select 1 from memories x where x.namespace = :namespace and x.expires_at is not null)"
 
 
 def to_micros(moment: datetime) -> int:
@@ -191,7 +189,7 @@ _IN_SESSION = """
 
 def _within_months(months: tuple[str, ...], values: dict[str, Any]) -> str:
     """Return the condition for local months as ranges of time, so that no month is computed row by row."""
-    ranges = _month_ranges(months, time.tzname)
+    ranges = month_ranges(months, time.tzname)
     for number, (start, end) in enumerate(ranges):
         values |= {f"month{number}": start, f"month{number}_end": end}
     tests = (
@@ -201,7 +199,7 @@ def _within_months(months: tuple[str, ...], values: dict[str, Any]) -> str:
 
 
 @lru_cache(100)
-def _month_ranges(months: tuple[str, ...], zone: tuple[str, str]) -> list[list[int]]:
+def month_ranges(months: tuple[str, ...], zone: tuple[str, str]) -> list[list[int]]:
     """Return months of the local `zone` as microseconds from and to, adjacent ones joined."""
     ranges: list[list[int]] = []
     for month in sorted(set(months)):
@@ -227,38 +225,27 @@ class Scopes:
     """
     Resolves the filters of one namespace.
 
-    It remembers filters that let too much through to be listed, and, until something is written, what was listed.
+    It remembers filters that let too much through to be listed.
     """
 
     def __init__(self, fields: MetadataIndex, *, searched_in_memory: bool) -> None:
         """With indexes that are `searched_in_memory`, the keys of a scope may be many, and of forgotten memories."""
         self._namespace, self._fields, self._many = fields.namespace, fields, searched_in_memory
         self._broad: dict[Filter, float] = {}
-        self._cache = FilterCache(_count_keys)
         self.after_fork()
         renew_after_fork(self)
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
-    def can_keep(self, filter: Filter) -> bool:
-        """Tell if what passes a filter may be kept: it depends on nothing but what is stored, and is worth it."""
-        # A month is one of the local time zone, which a program can change.
-        return self._many and filter.as_of is None and not filter.month and _restricts(filter)
-
-    def recall(self, filter: Filter, mark: str) -> Scope | None:
-        """Return the scope of a filter that was kept, if nothing was written since: the database has the same mark."""
-        return self._cache.get(filter, mark)
-
-    def resolve(self, connection: Connection, filter: Filter, mark: str | None = None) -> Scope:
+    def resolve(self, connection: Connection, filter: Filter) -> Scope:
         """
         Read the keys of all memories that pass a filter, if they are few, and drop a condition without effect.
 
-        For a filter by metadata, the connection sees one moment. With the `mark` that the database had before, the
-        scope is kept.
+        For a filter by metadata, the connection sees one moment.
         """
-        asked, filter = filter, replace(filter, hide_expired=True)
-        is_listed = _restricts(filter) and not self._is_broad(filter)
+        filter = replace(filter, hide_expired=True)
+        is_listed = restricts(filter) and not self._is_broad(filter)
         by_index = self._find_by_index(connection, filter) if is_listed else None
         where, values, select_keys = "", dict[str, Any](), "null"
         if is_listed and by_index is None:
@@ -270,8 +257,8 @@ class Scopes:
                 select case when count(*) <= {MAX_SCOPE_KEYS} then @list(rid) end from (
                     select m.rid from memories m {hint}
                     where {where} and m.deleted_at is null limit {MAX_SCOPE_KEYS + 1}) p)"""
-        ((any_superseded, any_expired, any_expiring, listed),) = connection.fetch(
-            f"select {_ANY_SUPERSEDED}, {_ANY_EXPIRED}, {_ANY_EXPIRING}, {select_keys}",
+        ((any_superseded, any_expired, listed),) = connection.fetch(
+            f"select {_ANY_SUPERSEDED}, {_ANY_EXPIRED}, {select_keys}",
             values | {"namespace": self._namespace},
         )
         if where and listed is None:
@@ -286,10 +273,7 @@ class Scopes:
             filter = replace(filter, superseded=True)
         if keys is None:
             return Scope(filter)
-        scope = Scope(filter, excluded=keys.keys) if keys.inverted else Scope(filter, keys.keys)
-        if mark is not None and not any_expiring:  # otherwise it depends on the time, too
-            self._cache.put(asked, scope, mark)
-        return scope
+        return Scope(filter, excluded=keys.keys) if keys.inverted else Scope(filter, keys.keys)
 
     def with_test(self, connection: Connection, scope: Scope) -> Scope:
         """Have what is not listed tested by the index of fields, as of the moment that the connection sees."""
@@ -328,11 +312,6 @@ class Scopes:
             self._broad[filter] = time.monotonic() + _BROAD_SECONDS
 
 
-def _restricts(filter: Filter) -> bool:
+def restricts(filter: Filter) -> bool:
     """Tell if a filter asks for more than that memories are neither superseded nor expired."""
     return replace(filter, superseded=True, as_of=None, hide_expired=False) != NO_FILTER
-
-
-def _count_keys(scope: Scope) -> int:
-    keys = scope.keys if scope.excluded is None else scope.excluded
-    return 0 if keys is None else len(keys)

@@ -85,6 +85,7 @@ class KeywordSearch:
     is_narrow: bool = False  # the filter lets so few memories through that they are the pruning
     is_unrestricted: bool = False  # no filter and no other namespace: every row of the index may be found
     shares_index: bool = False  # there are other namespaces in the index
+    counts_files: bool = False  # the words of this namespace's files are counted as well
     has_strangers: bool = False  # some of them are not that of this namespace's own files
     hidden_rows: str | None = None  # a query for rows that must not be found
     restricted: bool = False  # only the project `:project` counts

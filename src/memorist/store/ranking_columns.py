@@ -1,6 +1,5 @@
 """The part of stored memories that ranking looks at, as arrays: one for each column, with a place for each memory."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -10,18 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.records import ASSISTANT, Fact
+from memorist.records import Fact
+from memorist.store.image import IMAGE_POSITION, NO_POSITION, TIMES, Image, is_of_assistant, read_places
+from memorist.store.inverted_index import Rows
 from memorist.store.key_set import Keys
-from memorist.store.rows import ORIGIN, decode_facts, decode_tags, select_facts
+from memorist.store.rows import decode_facts, decode_tags, select_facts
+from memorist.store.vector_scan import Codes
+from memorist.store.vectors import Compared
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
-_ROLE = re.compile(r'"role"\s*:\s*"(\w+)"')
-_TIMES = ("created_at", "updated_at", "recorded_at", "accessed_at", "reinforced_at")
-_POSITION = ORIGIN.format("concat(u.position, ' ', s.id)")
-NO_POSITION = -1
+_TIMES = TIMES[:-1]  # what has expired is not ranked
+__all__ = ["NO_POSITION", "Flags", "Floats", "Integers", "RankingColumns"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,15 +30,15 @@ class RankingColumns:
     """
     The columns of some memories.
 
-    `similarity` is exact: that of the whole text or of the nearest part, if it is nearer; then `passages` has the span
-    of that part. It is not a number where a memory has no vector of the active model; `vectors` has a row of zeros
-    there. `sessions` number the sessions that memories were created in, `positions` are the places there, and both are
+    `similarity` is that of the whole text or of the nearest part, if it is nearer; then `parts` has the number of that
+    part. It is not a number where a memory has no vector of the active model; `codes` has a row of zeros there.
+    `sessions` are the keys of the sessions that memories were created in, `positions` the places there, and both are
     below 0 where there are none. `lengths` are those of the texts, in characters. Times are in seconds of the epoch.
     """
 
     keys: Keys
     similarity: Floats
-    vectors: NDArray[np.float16] | None
+    codes: Codes | None
     created_at: Floats
     updated_at: Floats
     recorded_at: Floats
@@ -54,7 +55,7 @@ class RankingColumns:
     by_assistant: Flags
     lengths: Integers
     facts: Sequence[tuple[Fact, ...]]  # read only where ranking looks at them
-    passages: Mapping[int, tuple[int, int]]  # by key
+    parts: Mapping[int, int]  # by key
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -75,39 +76,31 @@ class RankingColumns:
 
     @classmethod
     def join(cls, parts: Sequence["RankingColumns"]) -> "RankingColumns":
-        """Return the memories of several stores."""
+        """Return the memories of several stores of one database."""
         if len(parts) == 1:
             return parts[0]
         joined: dict[str, Any] = {}
         for column in fields(cls):
             values = [getattr(part, column.name) for part in parts]
-            if column.name == "vectors":
-                joined["vectors"] = _join_vectors(parts)
-            elif column.name == "passages":
-                joined["passages"] = {key: span for each in values for key, span in each.items()}
+            if column.name == "codes":
+                joined["codes"] = _join_codes(parts)
+            elif column.name == "parts":
+                joined["parts"] = {key: part for each in values for key, part in each.items()}
             elif isinstance(values[0], np.ndarray):
                 joined[column.name] = np.concatenate(values)
             else:
                 joined[column.name] = [value for each in values for value in each]
-        joined["sessions"] = _renumber_sessions(parts)
         return cls(**joined)
 
 
-def _join_vectors(parts: Sequence[RankingColumns]) -> NDArray[np.float16] | None:
-    width = next((part.vectors.shape[1] for part in parts if part.vectors is not None), None)
-    if width is None:
+def _join_codes(parts: Sequence[RankingColumns]) -> Codes | None:
+    known = next((part.codes for part in parts if part.codes is not None), None)
+    if known is None:
         return None
-    empty = (np.zeros((len(part), width), np.float16) if part.vectors is None else part.vectors for part in parts)
-    return np.concatenate([*empty])
-
-
-def _renumber_sessions(parts: Sequence[RankingColumns]) -> Integers:
-    """Return the sessions of several stores, which share none."""
-    numbers, first = [], 0
-    for part in parts:
-        numbers.append(np.where(part.sessions >= 0, part.sessions + first, part.sessions))
-        first += int(part.sessions.max(initial=-1)) + 1
-    return np.concatenate(numbers)
+    shape = known.shape[1]
+    empty = (np.zeros((len(part), shape), known.dtype) if part.codes is None else part.codes for part in parts)
+    joined: Codes = np.concatenate([*empty])
+    return joined
 
 
 @cache
@@ -116,27 +109,20 @@ def select_ranking_columns(*, past: bool = False, facts: bool = False) -> str:
     return f"""
         {", ".join(f"cast(m.{name} as double precision) / 1e6" for name in _TIMES)},
         m.salience, m.sector, m.kind, m.source, m.tags, m.valid_until is not null, length(m.content), m.metadata,
-        ({_POSITION}), {f"m.id, ({select_facts(past)})" if facts else "null, null"}
+        ({IMAGE_POSITION}), {f"m.id, ({select_facts(past)})" if facts else "null, null"}
     """
 
 
-def to_ranking_columns(
-    keys: Keys,
-    similarity: Floats,
-    vectors: NDArray[np.float16] | None,
-    passages: Mapping[int, tuple[int, int]],
-    rows: Sequence[Sequence[Any]],
-) -> RankingColumns:
+def to_ranking_columns(keys: Keys, compared: Compared, rows: Sequence[Sequence[Any]]) -> RankingColumns:
     """Make columns of rows that `select_ranking_columns` has selected."""
     columns = iter(zip(*rows, strict=True) if rows else repeat(()))
     times = {name: np.array(next(columns), np.float64) for name in _TIMES}
     salience, sectors, kinds, sources, tags, superseded, lengths, metadata, places, ids, facts = islice(columns, 11)
-    sessions, positions = _number_sessions(places)
+    sessions, positions = read_places(places)
     return RankingColumns(
         keys=keys,
-        similarity=similarity,
-        vectors=vectors,
-        passages=passages,
+        similarity=compared.similarities,
+        codes=compared.codes,
         **times,
         salience=np.array(salience, np.float64),
         sectors=sectors,
@@ -144,27 +130,39 @@ def to_ranking_columns(
         sources=sources,
         tags=[*map(decode_tags, tags)],
         superseded=np.array(superseded, np.bool_),
-        sessions=sessions,
-        positions=positions,
-        by_assistant=np.array([*map(_is_of_assistant, places, metadata)], np.bool_),
+        sessions=np.array(sessions, np.int64),
+        positions=np.array(positions, np.int64),
+        by_assistant=np.array([*map(is_of_assistant, places, metadata)], np.bool_),
         lengths=np.array(lengths, np.int64),
         facts=[() if text is None else decode_facts(id, text) for id, text in zip(ids, facts, strict=True)],
+        parts=_by_key(keys, compared),
     )
 
 
-def _number_sessions(places: Sequence[str | None]) -> tuple[Integers, Integers]:
-    """Return the number of each memory's session, and its position there."""
-    sessions, positions = np.full(len(places), -1), np.full(len(places), NO_POSITION)
-    numbers: dict[str, int] = {}
-    for at, place in enumerate(places):
-        if place is not None:
-            position, _, session = place.partition(" ")
-            sessions[at] = numbers.setdefault(session, len(numbers))
-            if position:
-                positions[at] = int(position)
-    return sessions, positions
+def take_ranking_columns(
+    image: Image, rows: Rows, compared: Compared, facts: Mapping[int, tuple[Fact, ...]]
+) -> RankingColumns:
+    """Return the columns of rows of an image."""
+    keys, columns = image.index.keys[rows], image.columns
+    return RankingColumns(
+        keys=keys,
+        similarity=compared.similarities,
+        codes=compared.codes,
+        **{name: image.times(name, rows) for name in _TIMES},
+        salience=columns["salience"][rows],
+        sectors=image.values("sector", rows),
+        kinds=image.values("kind", rows),
+        sources=image.values("source", rows),
+        tags=image.values("tags", rows),
+        superseded=columns["superseded"][rows],
+        sessions=columns["sessions"][rows].astype(np.int64),
+        positions=columns["positions"][rows].astype(np.int64),
+        by_assistant=columns["by_assistant"][rows],
+        lengths=columns["lengths"][rows].astype(np.int64),
+        facts=[facts.get(key, ()) for key in keys.tolist()] if facts else [()] * len(keys),
+        parts=_by_key(keys, compared),
+    )
 
 
-def _is_of_assistant(place: str | None, metadata: str) -> bool:
-    role = None if place is None else _ROLE.search(metadata)  # for many rows, parsing all of it takes too long
-    return role is not None and role[1] == ASSISTANT
+def _by_key(keys: Keys, compared: Compared) -> dict[int, int]:
+    return {int(keys[place]): part for place, part in compared.parts.items()}

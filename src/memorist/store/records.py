@@ -1,8 +1,8 @@
 """Records that the store exchanges with the stages that write and search."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from memorist import validation
 from memorist.arguments import Filter
 from memorist.records import Match, Memory, Model
+
+if TYPE_CHECKING:
+    from memorist.store.image import Image
 
 Check = Callable[[Memory], object]  # raises if a memory is not what a writer expects, while nobody else can write
 
@@ -110,17 +113,77 @@ class Scope:
     `keys` are those of all memories that pass, where they were listed; or `excluded` those of all that do not. They
     ascend, and may be those of forgotten memories, too, which no index has. `metadata_test` is the condition for what
     the filter asks of the metadata of a memory `m`, with its values, by the index of fields.
+
+    Where there is an `image` of the namespace, `passing` tells which of its rows pass; None lets all of them pass.
     """
 
     filter: Filter
     keys: NDArray[np.int64] | None = field(default=None, compare=False)
     excluded: NDArray[np.int64] | None = field(default=None, compare=False)
     metadata_test: tuple[str, dict[str, Any]] | None = field(default=None, compare=False)
+    image: "Image | None" = field(default=None, compare=False)
+    passing: NDArray[np.bool_] | None = field(default=None, compare=False)
 
     @property
     def is_listed(self) -> bool:
         """True if keys say what passes, so that nothing is left to check."""
         return self.keys is not None or self.excluded is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matches:
+    """
+    Matches of a leg, best first, as arrays: the keys of rows and their scores, higher being better.
+
+    The keyword leg adds whether a row has all words of the query, and the share of them it has, rare words counting for
+    more (`coverage`).
+    """
+
+    keys: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    has_all_words: NDArray[np.bool_]
+    coverage: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, matches: Sequence[Match]) -> "Matches":
+        keys, scores, has_all_words, coverage = zip(*matches, strict=True) if matches else ((), (), (), ())
+        return cls(
+            np.array(keys, np.int64),
+            np.array(scores, np.float64),
+            np.array(has_all_words, np.bool_),
+            np.array(coverage, np.float64),
+        )
+
+    @classmethod
+    def of_vectors(cls, keys: NDArray[np.int64], similarities: NDArray[np.floating[Any]]) -> "Matches":
+        scores = similarities.astype(np.float64, copy=False)
+        return cls(keys, scores, np.zeros(len(keys), np.bool_), np.ones(len(keys)))
+
+    @classmethod
+    def join(cls, one: "Matches", other: "Matches") -> "Matches":
+        """Return the matches of two stores as if they were one: those with all words first, then by score."""
+        if not len(other):
+            return one
+        pairs = zip(one._arrays, other._arrays, strict=True)
+        both = cls(*(np.concatenate(pair) for pair in pairs))
+        return both.take(np.lexsort((both.keys, -both.scores, ~both.has_all_words)))
+
+    @property
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        return self.keys, self.scores, self.has_all_words, self.coverage
+
+    def take(self, places: Any) -> "Matches":
+        """Return the matches at some places, or of a slice."""
+        return Matches(*(array[places] for array in self._arrays))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[Match]:
+        return map(Match._make, zip(*(array.tolist() for array in self._arrays), strict=True))
+
+
+NO_MATCHES = Matches.of(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +193,10 @@ class VectorMatches:
     without the filter.
     """
 
-    matches: Sequence[Match]
+    matches: Matches
     unembedded: int = 0
     total: int = 0
-    unfiltered: Sequence[Match] = ()
+    unfiltered: Matches = NO_MATCHES
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +206,7 @@ class KeywordMatches:
     every memory with one of the words, where the leg read them all. An index `in_memory` answers in a millisecond.
     """
 
-    matches: list[Match]
+    matches: Matches
     unknown_words: tuple[str, ...] = ()
     all_keys: Sequence[int] | None = None
     in_memory: bool = False

@@ -1,14 +1,10 @@
 """The store: the memories of one namespace, in a database."""
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from memorist.arguments import NO_FILTER, Filter
 from memorist.errors import AlreadyExists, InvalidInput
@@ -19,16 +15,12 @@ from memorist.records import (
     ConversationBatch,
     Memory,
     MemoryDraft,
-    Model,
     Page,
-    Query,
     Reinforcement,
-    Term,
     Version,
 )
 from memorist.reports import CheckReport, Stats
 from memorist.store.backend import Backend
-from memorist.store.counts import count_facets, count_filtered_out
 from memorist.store.cursors import cursor_after, find_cursor
 from memorist.store.database import Conflict, Connection
 from memorist.store.documents import AgentFileStore, DocumentStore, chunk_namespace
@@ -37,8 +29,6 @@ from memorist.store.export import ReportDamage, count_records, dump
 from memorist.store.feed import FeedStore
 from memorist.store.filters import (
     END_OF_TIME,
-    MAX_LISTED_KEYS,
-    Scopes,
     filter_conditions,
     from_micros,
     indexed_conditions,
@@ -46,12 +36,11 @@ from memorist.store.filters import (
     select_expired,
     to_micros,
 )
+from memorist.store.finding import FindingStore, moment_of
 from memorist.store.forgetting import forget_passing
 from memorist.store.inspection import InspectionStore
-from memorist.store.metadata_index import MAX_COUNTED, MetadataIndex
-from memorist.store.near_duplicates import list_sharing
+from memorist.store.metadata_index import MAX_COUNTED
 from memorist.store.project_names import choose_id, find_named
-from memorist.store.ranking_columns import RankingColumns, select_ranking_columns, to_ranking_columns
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore
 from memorist.store.records import (
     AddedBatch,
@@ -59,9 +48,7 @@ from memorist.store.records import (
     Check,
     ConversationResult,
     EmbeddingJob,
-    KeywordMatches,
     ReadyVectors,
-    Scope,
 )
 from memorist.store.relations import (
     LinkStore,
@@ -76,18 +63,15 @@ from memorist.store.relations import (
 )
 from memorist.store.rows import (
     KeyedMemory,
-    StorePart,
     decode_json,
     load_memory,
     memories_table,
     memory_columns,
     read_keyed,
     read_memories,
-    read_passing,
 )
 from memorist.store.sessions import SessionStore, inherit_projects, link_created, link_memories, require_open_session
 from memorist.store.statistics import collect_stats
-from memorist.store.vectors import compare_vectors, find_nearest_parts, vector_column
 from memorist.store.writes import (
     add_conversations,
     as_json,
@@ -118,16 +102,11 @@ class _Written(NamedTuple):
     pending: EmbeddingJob | None = None
 
 
-class Store(StorePart):
+class Store(FindingStore):
     """The memories of one namespace; it sees no other. Each method is one transaction."""
 
     def __init__(self, backend: Backend, namespace: str = "default") -> None:
-        super().__init__(backend.database, namespace)
-        self._backend = backend
-        self._fields = MetadataIndex(namespace)
-        self._scopes = Scopes(self._fields, searched_in_memory=backend.searches_in_memory)
-        self._keyword = backend.open_keyword_index(namespace)
-        self.vectors = backend.open_vectors(namespace)
+        super().__init__(backend, namespace)
         self.links = LinkStore(self._pool, namespace)
         self.strength = StrengthStore(self._pool, namespace)
         self.sessions = SessionStore(self._pool, namespace)
@@ -413,10 +392,6 @@ class Store(StorePart):
 
     # Reading
 
-    def _reading(self, filter: Filter) -> AbstractContextManager[Connection]:
-        """Lend a connection; one that sees one moment, if a filter may use the index of fields."""
-        return self._pool.reading() if filter.metadata is None else self._pool.snapshot()
-
     def find(self, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory | None]:
         """Return the live memories with these ids, or unique beginnings or endings of ids, in the order asked."""
         moment = None if as_of is None else to_micros(as_of)
@@ -510,7 +485,7 @@ class Store(StorePart):
                 limit :limit
             """
             rows = connection.fetch(sql, {**passing.values, **values})
-            return read_keyed(connection, rows, _moment_of(filter))
+            return read_keyed(connection, rows, moment_of(filter))
 
     def iter_texts(self, filter: Filter) -> Iterator[tuple[str, str | None, str]]:
         """
@@ -549,111 +524,6 @@ class Store(StorePart):
             if {"content", "title", "tags"} <= old.keys()  # or it is damaged
         ]
 
-    def resolve_scope(self, filter: Filter) -> Scope:
-        """Resolve a filter once for both legs of a search."""
-        # Before the keys are read: what is written in between has another one.
-        mark = self._pool.read_mark() if self._scopes.can_keep(filter) else None
-        if mark is not None and (kept := self._scopes.recall(filter, mark)):
-            return kept
-        with self._reading(filter) as connection:
-            scope = self._scopes.resolve(connection, filter, mark)
-        known = None if scope.is_listed else self.vectors.recall_passing(scope.filter)
-        return scope if known is None or len(known) > MAX_LISTED_KEYS else replace(scope, keys=known)
-
-    def match_keywords(
-        self, query: Query, scope: Scope, *, limit: int, page: int, weights: Mapping[str, float]
-    ) -> KeywordMatches:
-        """
-        Return the memories with words of the query, best first: up to `limit`, at least `page` if there are as many.
-
-        `weights` are those of title, content, tags, source and facts.
-        """
-        with self._reading(scope.filter) as connection:
-            tested = self._scopes.with_test(connection, scope)
-            return self._keyword.match(connection, query, tested, limit, page, weights)
-
-    def list_sharing(self, words: Mapping[str, str], least: int, filter: Filter) -> list[tuple[str, str | None, str]]:
-        """Return the id, project and text of memories with at least so many of these words, given by their stems."""
-        with self._pool.reading() as connection:
-            return list_sharing(connection, self.namespace, self._keyword, words, least, filter)
-
-    def count_facets(
-        self, query: Query | None, filter: Filter, keys: Sequence[int], fields: Sequence[str]
-    ) -> dict[str, dict[str, int]]:
-        """Count by field the memories that match a query's words, and these keys; without a query, all memories."""
-        with self._reading(filter) as connection:
-            scope = self._scopes.resolve(connection, filter) if query else Scope(replace(filter, hide_expired=True))
-            return count_facets(connection, self._keyword, self._fields, query, scope, keys, fields)
-
-    def count_filtered_out(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
-        """Count the memories that match a query's words, and these keys, but fail a field of a filter, by field."""
-        with self._pool.reading() as connection:
-            return count_filtered_out(connection, self._keyword, self.namespace, query, filter, keys)
-
-    def find_known_terms(self, terms: Sequence[Term]) -> set[Term]:
-        with self._pool.reading() as connection:
-            return self._keyword.find_known(connection, terms)
-
-    def find_similar_words(self, word: str) -> list[str]:
-        with self._pool.reading() as connection:
-            return self._keyword.find_similar(connection, word)
-
-    def load_ranking_columns(
-        self,
-        keys: Sequence[int],
-        model: Model | None,
-        vector: NDArray[np.float32] | None,
-        filter: Filter,
-        *,
-        facts: bool = False,
-    ) -> RankingColumns:
-        """
-        Read what ranking looks at, at once.
-
-        Those that are gone, or no longer pass the filter, are left out: the legs have read them before.
-        """
-        past = filter.as_of is not None
-        columns = f"""
-            {vector_column(past=past)}, {"m.reworded" if past else "false"},
-            {select_ranking_columns(past=past, facts=facts)}
-        """
-        with self._pool.reading() as connection:
-            values = {"model": model.name if model else None}
-            found = read_passing(connection, self.namespace, keys, filter, columns, values) if keys else []
-            own_keys = np.array([row[0] for row in found], np.int64)
-            vectors, similarities = compare_vectors([row[1] for row in found], vector)
-            passages: dict[int, tuple[int, int]] = {}
-            if found and model is not None and vector is not None and self.vectors.have_parts(model):
-                current = np.array([not row[2] for row in found], np.bool_)  # stored parts are of the present text
-                parts = find_nearest_parts(connection, model.name, own_keys[current], similarities[current], vector)
-                for place, key in enumerate(own_keys.tolist()):
-                    if key in parts:
-                        similarities[place], passages[key] = parts[key]
-        return to_ranking_columns(own_keys, similarities, vectors, passages, [row[3:] for row in found])
-
-    def load_memories(self, keys: Sequence[int], filter: Filter) -> dict[int, Memory]:
-        """Read memories by key. Those that are gone, or no longer pass the filter, are left out."""
-        with self._pool.reading() as connection:
-            columns = memory_columns(past=filter.as_of is not None)
-            found = read_passing(connection, self.namespace, keys, filter, columns)
-            return dict(read_keyed(connection, found, _moment_of(filter)))
-
-    # Vectors
-
-    def load_vector(self, id: str, model: Model, as_of: datetime | None) -> NDArray[np.float32] | None:
-        """Return the vector of a memory, or of its text at a time; None if it has none."""
-        past = as_of is not None
-        sql = f"""
-            select {vector_column(past=past)}
-            from {memories_table(past=past)}
-            where m.namespace = :namespace and m.id = :id and m.deleted_at is null
-              and {is_unexpired("m", past=past)}
-        """
-        values = {"namespace": self.namespace, "id": id, "model": model.name}
-        with self._pool.reading() as connection:
-            blob = connection.fetch_value(sql, values | ({"as_of": to_micros(as_of)} if as_of else {}))
-        return None if blob is None else np.frombuffer(blob, np.float16).astype(np.float32)
-
     # Maintenance
 
     def dump(
@@ -685,10 +555,6 @@ class Store(StorePart):
 
     def check(self, *, repair: bool) -> CheckReport:
         return self._backend.check(self.namespace, repair=repair)
-
-
-def _moment_of(filter: Filter) -> int | None:
-    return None if filter.as_of is None else to_micros(filter.as_of)
 
 
 def _has_expired(memory: Memory, now: datetime) -> bool:

@@ -1,26 +1,31 @@
 """
-The vector scan: every vector of one model as int8 codes in memory, searched by brute force.
+The vector scan: every vector of one model as a code in memory, searched by brute force.
 
 A code is a row of small integers with the direction of its vector. Its length does not matter, because a similarity
 divides by it: no scale has to be stored beside a code. Each row uses the whole range of an int8, so only rounding is
-lost.
+lost. Of few dimensions, the rounding of each would be felt: those vectors are their own codes, as they are stored.
+
+A similarity is that of two codes, wherever it is computed: a search ranks by the same numbers whether the vectors are
+in memory or were read from a database.
 """
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from memorist.store.key_set import Keys, is_ascending, sort_unique
 
-Codes = NDArray[np.int8]
+Codes = NDArray[np.int8] | NDArray[np.float16]
 Scores = NDArray[np.float32]
 Rows = NDArray[np.intp]
 
 _KEY_BYTES = 8
+_MIN_ROUNDED = 128  # dimensions; vectors of fewer are not rounded to int8
 _BLOCK_ROWS = 1024  # rows converted at a time where numpy needs wider numbers: they stay in the processor's cache
 _ENCODED_ROWS = 128  # rows encoded at a time, for the same reason
 _MAX_GATHER_SHARE = 1 / 8  # picking single rows costs several times what passing over them does
@@ -28,8 +33,15 @@ _GROUPS_PER_RESULT = 8  # see `_select_best`: a floor that lets about 7 % more t
 _MAX_DEAD_SHARE = 1 / 4  # removed rows still cost time to pass over; past this share they are cleared away
 
 
+def code_type(dimensions: int) -> np.dtype[Any]:
+    """Return the type of the components of codes."""
+    return np.dtype(np.int8 if dimensions >= _MIN_ROUNDED else np.float16)
+
+
 def encode(vectors: NDArray[np.float16] | NDArray[np.float32]) -> Codes:
     """Return the codes of vectors: each row scaled so that its largest component is 127, and rounded."""
+    if code_type(vectors.shape[1]) != np.int8:
+        return vectors.astype(np.float16, copy=False)
     codes = np.empty(vectors.shape, np.int8)
     for start in range(0, len(vectors), _ENCODED_ROWS):
         wide = vectors[start : start + _ENCODED_ROWS].astype(np.float32)
@@ -40,16 +52,47 @@ def encode(vectors: NDArray[np.float16] | NDArray[np.float32]) -> Codes:
     return codes
 
 
+class _Query(NamedTuple):
+    """A query as codes are compared with it, and what its products are divided by."""
+
+    code: NDArray[Any]
+    scale: Scores
+
+    @classmethod
+    def of(cls, vector: NDArray[np.float32]) -> "_Query":
+        if code_type(len(vector)) != np.int8:
+            return cls(vector.astype(np.float64), np.ones(1, np.float32))
+        code = encode(vector[np.newaxis])
+        return cls(code[0], _inverse_lengths(code))
+
+    def compare(self, codes: Codes, weights: Scores) -> Scores:
+        """Return the similarities of codes, given one over the length of each."""
+        scores = _multiply(self.code, codes)
+        scores *= weights
+        scores *= self.scale
+        return scores
+
+
+def compare(vector: NDArray[np.float32], codes: Codes) -> Scores:
+    """Return the cosine similarities of codes to a vector."""
+    return _Query.of(vector).compare(codes, _inverse_lengths(codes))
+
+
+def decode(codes: Codes) -> NDArray[np.float64]:
+    """Return the unit vectors that codes stand for."""
+    return codes.astype(np.float64) * _inverse_lengths(codes)[:, np.newaxis]
+
+
 def pack(keys: Keys, codes: Codes) -> bytes:
     """Return keys and their codes as one blob, the same on every machine."""
     if codes.ndim != 2 or keys.shape != codes.shape[:1]:
         raise ValueError(f"{keys.shape} keys do not fit codes of shape {codes.shape}")
-    return keys.astype("<i8").tobytes() + codes.astype(np.int8).tobytes()
+    return keys.astype("<i8").tobytes() + codes.astype(codes.dtype.newbyteorder("<")).tobytes()
 
 
 def row_bytes(dimensions: int) -> int:
     """Return the size of a packed row."""
-    return _KEY_BYTES + dimensions
+    return _KEY_BYTES + dimensions * code_type(dimensions).itemsize
 
 
 def unpack(blob: bytes, dimensions: int) -> tuple[Keys, Codes]:
@@ -58,12 +101,13 @@ def unpack(blob: bytes, dimensions: int) -> tuple[Keys, Codes]:
     if rest:
         raise ValueError(f"a blob of {len(blob)} bytes does not hold whole rows of {dimensions} dimensions")
     keys = np.frombuffer(blob, "<i8", count).astype(np.int64, copy=False)
-    return keys, np.frombuffer(blob, np.int8, offset=count * _KEY_BYTES).reshape(count, dimensions)
+    packed = np.frombuffer(blob, code_type(dimensions).newbyteorder("<"), offset=count * _KEY_BYTES)
+    return keys, packed.astype(code_type(dimensions), copy=False).reshape(count, dimensions)
 
 
 class VectorScan:
     """
-    Every vector of one model in memory as int8 codes.
+    Every vector of one model in memory as a code.
 
     Any thread may search while another writes: a search keeps the state it began with, and a write builds the next one
     beside it.
@@ -72,7 +116,7 @@ class VectorScan:
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
         self._write = threading.Lock()
-        self._state = _State.from_sorted(np.empty(0, np.int64), np.empty((0, dimensions), np.int8), 0)
+        self._state = _State.from_sorted(np.empty(0, np.int64), np.empty((0, dimensions), code_type(dimensions)), 0)
 
     def __len__(self) -> int:
         return self._state.live
@@ -91,7 +135,8 @@ class VectorScan:
     @contextmanager
     def loading(self, count: int) -> Iterator[Callable[[Keys, Codes], None]]:
         """Replace everything with what a block adds, `count` rows in all, their keys ascending throughout."""
-        keys, codes = np.empty(count + _BLOCK_ROWS, np.int64), np.empty((count + _BLOCK_ROWS, self.dimensions), np.int8)
+        keys = np.empty(count + _BLOCK_ROWS, np.int64)
+        codes = np.empty((count + _BLOCK_ROWS, self.dimensions), code_type(self.dimensions))
         end = 0
 
         def add(piece_keys: Keys, piece_codes: Codes) -> None:
@@ -137,11 +182,9 @@ class VectorScan:
         """
         if np.shape(query) != (self.dimensions,):
             raise ValueError(f"a query of shape {np.shape(query)} cannot be compared in {self.dimensions} dimensions")
-        state = self._state
-        code = encode(query[np.newaxis])
-        scale = _inverse_lengths(code)
+        state, asked = self._state, _Query.of(query)
         if among is None:
-            keys, scores = state.keys[: state.count], state.similarities(code[0], scale)
+            keys, scores = state.keys[: state.count], state.similarities(asked)
             left_out = (
                 state.dead if without is None else state.find_left_out(sort_unique(np.asarray(without, np.int64)))
             )
@@ -149,17 +192,24 @@ class VectorScan:
             return _select_best(keys, scores, min(k, state.count - len(left_out)))
         rows = state.find_rows(sort_unique(np.asarray(among, np.int64)))
         if len(rows) < _MAX_GATHER_SHARE * state.count:
-            scores = state.similarities_of(rows, code[0], scale)
+            scores = state.similarities_of(rows, asked)
         else:
-            scores = state.similarities(code[0], scale)[rows]
+            scores = state.similarities(asked)[rows]
         return _select_best(state.keys[rows], scores, min(k, len(rows)))
+
+    def compare(self, query: NDArray[np.float32], keys: Keys) -> tuple[Rows, Codes, Scores]:
+        """Return which of some ascending keys are here, by their places among them, their codes and similarities."""
+        state = self._state
+        rows, places = state.locate(keys)
+        codes = state.codes.take(rows, axis=0)
+        return places, codes, _Query.of(query).compare(codes, state.weights[rows])
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
     """
     The scan at one moment. The first `count` rows of its arrays are never written again, so readers need no lock;
-    the rows after them are stopwords room for the next state.
+    the rows after them are spare room for the next state.
 
     New rows go to the end, and removed or replaced ones are only marked: moving hundreds of megabytes for one changed
     memory would be slow. `ascending` and `order` find the row of a key.
@@ -175,7 +225,7 @@ class _State:
 
     @classmethod
     def from_sorted(cls, keys: Keys, codes: Codes, count: int) -> "_State":
-        """Make a state of arrays whose first `count` rows ascend by key; the rest is stopwords room."""
+        """Make a state of arrays whose first `count` rows ascend by key; the rest is spare room."""
         weights = np.empty(len(keys), np.float32)
         weights[:count] = _inverse_lengths(codes[:count])
         return cls(keys, codes, weights, count, np.empty(0, np.intp), keys[:count], None)
@@ -184,32 +234,31 @@ class _State:
     def live(self) -> int:
         return self.count - len(self.dead)
 
-    def similarities(self, code: Codes, scale: Scores) -> Scores:
+    def similarities(self, query: _Query) -> Scores:
         """Return the similarity of every row to the query, dead ones included."""
-        scores = _dot_products(code, self.codes[: self.count])
-        scores *= self.weights[: self.count]
-        scores *= scale
-        return scores
+        return query.compare(self.codes[: self.count], self.weights[: self.count])
 
-    def similarities_of(self, rows: Rows, code: Codes, scale: Scores) -> Scores:
+    def similarities_of(self, rows: Rows, query: _Query) -> Scores:
         """Return the similarities of some rows to the query."""
         scores = np.empty(len(rows), np.float32)
         for start in range(0, len(rows), _BLOCK_ROWS):
-            part = slice(start, start + _BLOCK_ROWS)
-            scores[part] = _dot_products(code, self.codes.take(rows[part], axis=0))
-        scores *= self.weights[rows]
-        scores *= scale
+            part = rows[start : start + _BLOCK_ROWS]
+            scores[start : start + _BLOCK_ROWS] = query.compare(self.codes.take(part, axis=0), self.weights[part])
         return scores
 
     def find_rows(self, keys: Keys) -> Rows:
         """Return the rows of those of the ascending keys that are here, in the same order."""
+        return self.locate(keys)[0]
+
+    def locate(self, keys: Keys) -> tuple[Rows, Rows]:
+        """Return the rows of those of the ascending keys that are here, and their places among the keys."""
         if not self.live:
-            return np.empty(0, np.intp)
-        places = np.searchsorted(self.ascending, keys)
-        np.minimum(places, self.live - 1, out=places)
-        places = places[self.ascending[places] == keys]
-        rows: Rows = places if self.order is None else self.order[places]
-        return rows
+            return np.empty(0, np.intp), np.empty(0, np.intp)
+        at = np.searchsorted(self.ascending, keys)
+        np.minimum(at, self.live - 1, out=at)
+        places = np.flatnonzero(self.ascending[at] == keys)
+        at = at[places]
+        return (at if self.order is None else self.order[at]), places
 
     def find_left_out(self, keys: Keys) -> Rows:
         """Return the rows of some ascending keys, and those that are removed."""
@@ -255,7 +304,7 @@ class _State:
             return self
         room = max(rows, self.count + self.count // 2, _BLOCK_ROWS)
         keys, weights = np.empty(room, np.int64), np.empty(room, np.float32)
-        codes = np.empty((room, self.codes.shape[1]), np.int8)
+        codes = np.empty((room, self.codes.shape[1]), self.codes.dtype)
         keys[: self.count] = self.keys[: self.count]
         codes[: self.count] = self.codes[: self.count]
         weights[: self.count] = self.weights[: self.count]
@@ -264,6 +313,8 @@ class _State:
 
 def _inverse_lengths(codes: Codes) -> Scores:
     """Return one over the length of each row; zero for a row of zeros, which is similar to nothing."""
+    if codes.dtype != np.int8:  # of unit length already
+        return np.ones(len(codes), np.float32)
     weights, squares = np.zeros(len(codes), np.float32), _squares(codes)
     np.divide(1, np.sqrt(squares), out=weights, where=squares > 0, casting="same_kind")
     return weights
@@ -285,6 +336,17 @@ def _select_best(keys: Keys, scores: Scores, k: int) -> tuple[Keys, Scores]:
     rows = np.flatnonzero(scores >= floor)
     rows = rows[np.lexsort((keys[rows], -scores[rows]))[:k]]
     return keys[rows], scores[rows]
+
+
+def _multiply(code: NDArray[Any], codes: Codes) -> Scores:
+    """Return the products of one code with each of many; none depends on the others."""
+    if codes.dtype == np.int8:
+        return _dot_products(code, codes)
+    scores = np.empty(len(codes), np.float32)
+    for start in range(0, len(codes), _BLOCK_ROWS):
+        part = slice(start, start + _BLOCK_ROWS)
+        scores[part] = np.einsum("ij,j->i", codes[part].astype(np.float64), code)
+    return scores
 
 
 def _dot_products_numpy(code: Codes, codes: Codes) -> Scores:

@@ -2,7 +2,9 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,13 @@ from numpy.typing import NDArray
 
 from memorist.arguments import Filter
 from memorist.errors import EmbedderError, Hint, StoreCorrupt
-from memorist.records import Match, Model
+from memorist.records import Model
 from memorist.store.database import Connection, Database
 from memorist.store.filters import filter_conditions
 from memorist.store.key_set import Keys
-from memorist.store.records import EmbeddingJob, Part, ReadyVectors, Scope, VectorMatches
+from memorist.store.records import NO_MATCHES, EmbeddingJob, Matches, Part, ReadyVectors, Scope, VectorMatches
 from memorist.store.rows import MEMORIES_CHANGED_SINCE, readable_snapshot
+from memorist.store.vector_scan import Codes, compare, encode
 
 METRIC = "cosine"
 Halves = NDArray[np.float16]
@@ -59,8 +62,8 @@ class Vectors(ABC):
     def have_parts(self, model: Model) -> bool:
         """Tell if any memory has parts, or may have."""
 
-    def recall_passing(self, filter: Filter) -> NDArray[np.int64] | None:
-        """Return the ascending keys of all memories that pass a filter, where they are known already."""
+    def compare(self, model: Model, vector: NDArray[np.float32], keys: Keys) -> "Compared | None":
+        """Compare memories, given by ascending keys, with a vector; None where their vectors are not in memory."""
         return None
 
     def load(self, model: Model) -> None:  # noqa: B027
@@ -184,9 +187,7 @@ class Vectors(ABC):
     def _finish_drop(self, connection: Connection, number: int) -> None:  # noqa: B027
         """Do what an index needs after the vectors of all models but one were dropped, in the same transaction."""
 
-    def _match_past(
-        self, connection: Connection, model: Model, vector: NDArray[np.float32], filter: Filter
-    ) -> list[Match]:
+    def _match_past(self, connection: Connection, model: Model, vector: NDArray[np.float32], filter: Filter) -> Matches:
         """Return the similarities of memories that have changed since `as_of`, as they were."""
         where, values = filter_conditions(filter, past=True)
         sql = f"""
@@ -197,10 +198,9 @@ class Vectors(ABC):
         found = connection.fetch(sql, values | {"namespace": self._namespace, "model": model.name})
         rows = [(rid, blob) for rid, blob in found if blob is not None]
         if not rows:
-            return []
-        halves = np.frombuffer(b"".join(blob for _, blob in rows), np.float16).reshape(len(rows), -1)
-        similarities = halves.astype(np.float32) @ vector
-        return [Match(rid, score) for (rid, _), score in zip(rows, similarities.tolist(), strict=True)]
+            return NO_MATCHES
+        codes = _to_codes([blob for _, blob in rows], len(vector))
+        return Matches.of_vectors(np.array([rid for rid, _ in rows], np.int64), compare(vector, codes))
 
 
 def _to_blobs(vectors: NDArray[np.float32] | Halves) -> list[bytes]:
@@ -256,50 +256,80 @@ def damaged_vector(reason: str) -> StoreCorrupt:
     return StoreCorrupt(f"a stored vector is damaged ({reason}); repair the database", hint=Hint("repair"))
 
 
-def find_nearest_parts(
-    connection: Connection, model: str, memories: Keys, similarities: NDArray[np.float64], vector: NDArray[np.float32]
-) -> dict[int, tuple[float, tuple[int, int]]]:
-    """Return the nearest part of each of these memories, if it is nearer than the whole: its similarity and span."""
-    found = connection.fetch(
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """
+    The codes of memories and their similarities to a vector, each by itself or by its nearest part.
+
+    A similarity is no number, and a code all zeros, where there is no vector. `parts` are the numbers of the parts that
+    are nearer than the whole, by the places of their memories.
+    """
+
+    codes: Codes | None
+    similarities: NDArray[np.float64]
+    parts: Mapping[int, int] = field(default_factory=dict)
+
+
+def compare_stored(
+    connection: Connection,
+    model: str,
+    keys: Keys,
+    blobs: Sequence[bytes | None],
+    vector: NDArray[np.float32],
+    have_parts: NDArray[np.bool_],
+) -> Compared:
+    """Compare the vectors of memories as a database stores them, and those of parts where memories may have some."""
+    similarities = np.full(len(blobs), np.nan)
+    present = np.flatnonzero([blob is not None for blob in blobs])
+    if not len(present):
+        return Compared(None, similarities)
+    stored = _to_codes([blob for blob in blobs if blob is not None], len(vector))
+    codes = np.zeros((len(blobs), stored.shape[1]), stored.dtype)
+    codes[present], similarities[present] = stored, compare(vector, stored)
+    nearest: dict[int, int] = {}
+    for place, scores in _compare_stored_parts(connection, model, keys, have_parts, vector):
+        best = int(np.argmax(scores))  # the first of equal ones
+        if scores[best] > similarities[place]:
+            similarities[place], nearest[place] = scores[best], best
+    return Compared(codes, similarities, nearest)
+
+
+def _compare_stored_parts(
+    connection: Connection, model: str, keys: Keys, wanted: NDArray[np.bool_], vector: NDArray[np.float32]
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Yield the places of the wanted memories that have parts, and the similarities of these in their order."""
+    places = {key: place for place, key in enumerate(keys.tolist()) if wanted[place]}
+    found = _read_parts(connection, "p.rid, p.vector", model, [*places]) if places else []
+    if not found:
+        return
+    scores = compare(vector, _to_codes([blob for _, blob in found], len(vector)))
+    owners = np.array([rid for rid, _ in found])
+    starts = np.flatnonzero(np.diff(owners, prepend=owners[0] - 1)).tolist()
+    for start, end in zip(starts, [*starts[1:], len(owners)], strict=True):
+        yield places[int(owners[start])], scores[start:end]
+
+
+def load_passages(connection: Connection, model: str, parts: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """Return the spans of parts, given by the keys of their memories and their numbers there."""
+    found = _read_parts(connection, "p.rid, p.first, p.last", model, [*parts])
+    spans = {key: [(first, last) for _, first, last in rows] for key, rows in groupby(found, key=lambda row: row[0])}
+    return {key: spans[key][part] for key, part in parts.items() if part < len(spans.get(key, ()))}
+
+
+def _read_parts(connection: Connection, columns: str, model: str, keys: Sequence[int]) -> list[tuple[Any, ...]]:
+    return connection.fetch(
         f"""
-        select p.rid, p.first, p.last, p.vector
+        select {columns}
         from @keys(:memories) k
         @then part_vectors p on p.rid = k.value
         where p.model = {_MODEL}
+        order by p.rid, p.part
         """,
-        {"memories": json.dumps(memories.tolist()), "model": model},
+        {"memories": json.dumps(keys), "model": model},
     )
-    if not found:
-        return {}
-    owners, firsts, lasts, blobs = zip(*found, strict=True)
-    if any(len(blob) != 2 * len(vector) for blob in blobs):
+
+
+def _to_codes(blobs: Sequence[bytes], dimensions: int) -> Codes:
+    if any(len(blob) != 2 * dimensions for blob in blobs):
         raise damaged_vector("its length is wrong")
-    scores = _dot_rows(np.frombuffer(b"".join(blobs), np.float16).reshape(len(found), -1), vector)
-    by_key = np.argsort(memories)
-    whole = similarities[by_key[np.searchsorted(memories, np.array(owners), sorter=by_key)]]
-    nearer = np.flatnonzero(scores > whole)
-    # The nearest is the last to be put in; of equal ones, the first in its text.
-    order = nearer[np.lexsort((-np.array(firsts)[nearer], scores[nearer]))].tolist()
-    return {owners[at]: (float(scores[at]), (firsts[at], lasts[at])) for at in order}
-
-
-def compare_vectors(
-    blobs: Sequence[bytes | None], vector: NDArray[np.float32] | None
-) -> tuple[Halves | None, NDArray[np.float64]]:
-    """Return stored vectors and their exact cosine similarities; zeros, and no number, where there is none."""
-    similarities = np.full(len(blobs), np.nan)
-    present = [place for place, blob in enumerate(blobs) if blob is not None]
-    if vector is None or not present:
-        return None, similarities
-    stored = np.frombuffer(b"".join(blob for blob in blobs if blob is not None), np.float16).reshape(len(present), -1)
-    if len(present) == len(blobs):
-        return stored, _dot_rows(stored, vector)
-    halves = np.zeros((len(blobs), stored.shape[1]), np.float16)
-    halves[present], similarities[present] = stored, _dot_rows(stored, vector)
-    return halves, similarities
-
-
-def _dot_rows(halves: Halves, vector: NDArray[np.float32]) -> NDArray[np.float64]:
-    # Row by row in double: a similarity must not depend on which others are computed beside it.
-    similarities: NDArray[np.float64] = np.einsum("ij,j->i", halves.astype(np.float64), vector.astype(np.float64))
-    return similarities
+    return encode(np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), dimensions))

@@ -14,6 +14,7 @@ from memorist.text import tokenizer
 INDEX_COLUMNS = ("content", "title", "tags", "source", "segments", "facts")  # of the full-text indexes
 TEXT_COLUMNS = ("title", "tags", "source", "segments", "facts", "content")  # the same, as coverage reads them
 K1, B = 1.2, 0.75  # of BM25, as in FTS5
+LENGTH_SAMPLE = 1000  # of the newest texts, whose mean length stands for that of all where others are in the index
 _LEAST_IDF = 1e-6  # of a word that is in more than half of all rows
 _MAX_TOKENIZED_CHARACTERS = 20_000  # what follows them in a longer text is searched as it stands
 WINDOW_WORDS = 40  # words further apart in a long text were hardly said about one thing

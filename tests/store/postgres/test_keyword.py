@@ -113,7 +113,8 @@ class TestBothBackends:
         monkeypatch.setattr("memorist.store.keyword_search.PRUNING_ROWS", rows)
         for module in ("keyword_search", "postgres.keyword"):
             monkeypatch.setattr(f"memorist.store.{module}.FILTERED_PRUNING_ROWS", 2 * rows)
-        monkeypatch.setattr("memorist.store.filters.MAX_SCOPE_KEYS", 10)  # no filter is narrow
+        for module in ("filters", "image", "keyword_search"):  # no filter is narrow
+            monkeypatch.setattr(f"memorist.store.{module}.MAX_SCOPE_KEYS", 10)
         differences = [each for filter in FILTERS for text in QUERIES for each in twins.compare(text, "auto", filter)]
         assert differences == []
 

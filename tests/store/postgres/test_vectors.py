@@ -21,7 +21,7 @@ from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.vectors import PostgresVectors, quote_text
 from memorist.store.records import EmbeddingJob, Part, Scope
 from memorist.store.rows import memories_table
-from memorist.store.vectors import find_nearest_parts, vector_column
+from memorist.store.vectors import compare_stored, load_passages, vector_column
 from patience import LONGEST
 
 DIMENSIONS = 8
@@ -216,12 +216,16 @@ class TestNearest:
 
         found = space.vectors.find_nearest(MODEL, QUERY, ALL, 10).matches
 
-        assert [match.key for match in found] == [long.key, short.key]
-        assert found[0].score == pytest.approx(1, abs=1e-3)
+        assert found.keys.tolist() == [long.key, short.key]
+        assert found.scores[0] == pytest.approx(1, abs=1e-3)
         with space.database.reading() as connection:
-            keys, similarities = np.array([short.key, long.key]), np.array([1.0, 0.0])
-            nearest = find_nearest_parts(connection, MODEL.name, keys, similarities, QUERY)
-        assert nearest == {long.key: (1.0, (5, 15))}
+            keys, wholes = np.array([short.key, long.key]), [direction(1, 0.5), direction(0, 1)]
+            blobs = [np.asarray(vector, np.float16).tobytes() for vector in wholes]
+            compared = compare_stored(connection, MODEL.name, keys, blobs, QUERY, np.ones(2, np.bool_))
+            passages = load_passages(connection, MODEL.name, {long.key: compared.parts[1]})
+        assert [*compared.parts] == [1]
+        assert compared.similarities[1] == pytest.approx(1, abs=1e-3)
+        assert passages == {long.key: (5, 15)}
 
     def test_parts_go_with_the_vector_of_their_memory(self, space: Space) -> None:
         (job,) = space.add("long and longer")
@@ -268,7 +272,7 @@ class TestNearest:
 
         found = space.vectors.find_nearest(MODEL, QUERY, ALL, 10)
 
-        assert (found.matches, found.total, found.unembedded) == ([], 1, 1)
+        assert (len(found.matches), found.total, found.unembedded) == (0, 1, 1)
 
 
 class TestFilters:
@@ -319,7 +323,7 @@ class TestModels:
 
         found = space.vectors.find_nearest(MODEL, QUERY, ALL, 10)
 
-        assert (found.matches, found.total, found.unembedded) == ([], 1, 1)
+        assert (len(found.matches), found.total, found.unembedded) == (0, 1, 1)
 
     def test_dropping_others_makes_their_memories_wait(self, space: Space) -> None:
         one, two = space.add("one", "two")

@@ -41,6 +41,12 @@ class PostgresBackend:
     def own_files(self) -> tuple[str, ...]:
         return ()
 
+    def find_image(self, namespace: str) -> None:
+        return None
+
+    def charge(self, namespace: str, seconds: float) -> None:
+        """There is no image, so there is nothing to count."""
+
     def open_keyword_index(self, namespace: str) -> PostgresKeywordIndex:
         return PostgresKeywordIndex(namespace)
 

@@ -37,7 +37,7 @@ from memorist.store.postgres.text_index import (
     write_found,
 )
 from memorist.store.postgres.vocabulary import PostgresVocabulary
-from memorist.store.records import KeywordMatches, Scope
+from memorist.store.records import NO_MATCHES, KeywordMatches, Matches, Scope
 from memorist.store.word_matching import (
     QueryToken,
     bm25_idf,
@@ -104,7 +104,7 @@ class PostgresKeywordIndex:
         raw, all_keys = None if found is None else query.raw, None
         if found is None:
             if not search.expressions:
-                return KeywordMatches([])
+                return KeywordMatches(NO_MATCHES)
             self.plan(connection, search)
             found, all_keys = self._run(connection, search)
         if filter.as_of is not None:
@@ -113,7 +113,10 @@ class PostgresKeywordIndex:
             found += match_past(connection, self.namespace, filter, search.past_query(raw), columns)
             found = sorted(found, key=lambda match: (not match.has_all_words, -match.score, match.key))[:limit]
         unknown = tuple(atom.text for atom, count in search.counts.items() if not count)
-        return KeywordMatches(found, unknown, all_keys)
+        return KeywordMatches(Matches.of(found), unknown, all_keys)
+
+    def match_in_memory(self, query: Query, scope: Scope, limit: int, page: int, weights: Mapping[str, float]) -> None:
+        return None
 
     def prepare(self, query: Query, scope: Scope) -> Search:
         """Translate a query for the indexes; `plan` decides which rows are scored."""

@@ -28,14 +28,14 @@ from psycopg import errors
 from memorist.arguments import Filter
 from memorist.errors import StoreError
 from memorist.forks import renew_after_fork
-from memorist.records import Match, Model
+from memorist.records import Model
 from memorist.store.database import Connection
 from memorist.store.filters import filter_conditions
 from memorist.store.metadata_index import MetadataIndex
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.dialect import quote_text
 from memorist.store.postgres.schema import fetch_value
-from memorist.store.records import EmbeddingJob, Part, Scope, VectorMatches
+from memorist.store.records import NO_MATCHES, EmbeddingJob, Matches, Part, Scope, VectorMatches
 from memorist.store.vectors import Vectors, check_dimensions, check_metric
 
 # Vectors of memories and parts, from which on an index is faster by more than its upkeep: at 20,000 a search takes a
@@ -76,7 +76,7 @@ class _Known(NamedTuple):
 class _Found(NamedTuple):
     """The matches of a statement, whether they are all that should be, and the state of the namespace: `_STATE`."""
 
-    matches: list[Match]
+    matches: Matches
     complete: bool
     waiting: bool
     others: bool
@@ -150,7 +150,7 @@ class PostgresVectors(Vectors):
             known = self._identify(model, connection)
             if known is None:
                 total, _ = self._count(connection, None, wall)
-                return VectorMatches([], total, total)
+                return VectorMatches(NO_MATCHES, total, total)
             half = vector.astype(np.float16).tobytes()
             try:
                 found = self._match(connection, known, half, scope, limit)
@@ -164,7 +164,7 @@ class PostgresVectors(Vectors):
                 unfiltered = self._match(connection, known, half, Scope(wall), limit).matches
             if scope.filter.as_of is not None:
                 past = self._match_past(connection, model, vector, scope.filter)
-                matches = sorted([*matches, *past], key=lambda match: (-match.score, match.key))[:limit]
+                matches = Matches.join(matches, past).take(slice(limit))
             total, unembedded = found.total, 0
             if found.waiting or found.others:
                 total, unembedded = self._count_remembered(connection, model, known, wall)
@@ -211,7 +211,7 @@ class PostgresVectors(Vectors):
         where, more = filter_conditions(filter.restriction)
         sql = f"{nearest} {_STATE.format(live=f'{self._live} {where}', complete=complete)}"
         keys, scores, is_complete, waiting, others, total, self._parts = connection.fetch(sql, values | more)[0]
-        matches = [Match(key, score) for key, score in zip(keys or (), scores or (), strict=True)]
+        matches = Matches.of_vectors(np.array(keys or (), np.int64), np.array(scores or (), np.float64))
         return _Found(matches, is_complete, waiting, others, total)
 
     def _can_use_index(self, connection: Connection, known: _Known, filter: Filter, limit: int) -> bool:

@@ -12,14 +12,15 @@ from memorist.store.database import Connection
 from memorist.store.documents import CHUNK_SUFFIX
 from memorist.store.export import select_namespaces
 from memorist.store.feed import count_change
+from memorist.store.image import Image
 from memorist.store.migrations import Migrations, load_migrations, migrate, refuse_newer
 from memorist.store.sqlite.backup import BEFORE_REPAIR, BEFORE_RESTORE, back_up_database
 from memorist.store.sqlite.check import check_database, make_missing_indexes
 from memorist.store.sqlite.connections import BEFORE_REPLACEMENT, ConnectionPool, SqliteSchema
 from memorist.store.sqlite.copies import COMPANIONS
+from memorist.store.sqlite.image_follower import ImageFollower, shorten_log
 from memorist.store.sqlite.keyword import MERGE_EVERY, merge_index_segments
 from memorist.store.sqlite.keyword_index import SqliteKeywordIndex
-from memorist.store.sqlite.live_index import IndexFollower
 from memorist.store.sqlite.maintenance import purge_indexes, wipe_file
 from memorist.store.sqlite.vectors import SqliteVectors
 
@@ -40,13 +41,13 @@ class SqliteBackend:
         self.database = ConnectionPool(path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
         self._migrations = load_migrations("sqlite") if migrations is None else migrations
         self._unmerged = 0
-        self.words = IndexFollower(self.database)
+        self._followers: dict[str, ImageFollower] = {}
         try:
             with self.database.reading() as connection:
                 migrate(SqliteSchema(self.database, connection), self._migrations)
             if migrations is None:
                 make_missing_indexes(self.database)
-                self.database.before_commit = partial(count_change, namespace=namespace)
+                self.database.before_commit = partial(_end_writing, namespace=namespace)
         except BaseException:
             self.database.close()
             raise
@@ -63,8 +64,22 @@ class SqliteBackend:
     def own_files(self) -> tuple[str, ...]:
         return () if self.database.in_memory else tuple(self.database.file + end for end in ("", *COMPANIONS))
 
+    def follow(self, namespace: str) -> ImageFollower:
+        """Return what makes the image of a namespace and its files, and keeps it up to date."""
+        owner = namespace.removesuffix(CHUNK_SUFFIX)
+        if owner not in self._followers:
+            self._followers.setdefault(owner, ImageFollower(self.database, owner))
+        return self._followers[owner]
+
+    def find_image(self, namespace: str) -> Image | None:
+        follower = self.follow(namespace)
+        return follower.refresh(self.database.read_mark()) if follower.image else None
+
+    def charge(self, namespace: str, seconds: float) -> None:
+        self.follow(namespace).charge(seconds)
+
     def open_keyword_index(self, namespace: str) -> SqliteKeywordIndex:
-        return SqliteKeywordIndex(namespace, self.words)
+        return SqliteKeywordIndex(namespace, self.database, self.follow(namespace))
 
     def open_vectors(self, namespace: str) -> SqliteVectors:
         return SqliteVectors(self.database, namespace)
@@ -106,5 +121,11 @@ class SqliteBackend:
         return check_database(self.database, namespace, repair=repair)
 
     def close(self) -> None:
-        self.words.close()
+        for follower in self._followers.values():
+            follower.close()
         self.database.close()
+
+
+def _end_writing(connection: Connection, namespace: str) -> None:
+    shorten_log(connection)
+    count_change(connection, namespace)

@@ -167,21 +167,20 @@ def overwrite(pool: ConnectionPool, part: Path, kept: Path, is_wanted: Callable[
 
 
 def _skip_log(part: Path, old: SqliteConnection) -> None:
-    """Leave a gap in the logs of vectors and of texts, so that whoever follows them reads everything again."""
+    """Leave a gap in the log of changes, so that whoever follows it reads everything again."""
     with closing(SqliteConnection(str(part))) as copy:
-        for log in ("vector_log", "text_log"):
-            number = max(_read_log_end(connection, log) for connection in (copy, old)) + _LOG_JUMP
-            with copy:
-                copy.execute(f"delete from {log}")
-                copy.execute(f"insert into {log}(seq, rid) values (?, 0)", (number,))
+        number = max(_read_log_end(connection) for connection in (copy, old)) + _LOG_JUMP
+        with copy:
+            copy.execute("delete from changes")
+            copy.execute("insert into changes(seq, rid, what) values (?, 0, 7)", (number,))
 
 
-def _read_log_end(connection: SqliteConnection, log: str) -> int:
-    """Return the number of the last change in a log; more than there ever were if it cannot be read."""
+def _read_log_end(connection: SqliteConnection) -> int:
+    """Return the number of the last change in the log; more than there ever were if it cannot be read."""
     if not connection.fetch_value("select 1 from sqlite_master where name = 'sqlite_sequence'"):
         return 0
     try:
-        return int(connection.fetch_value("select coalesce(max(seq), 0) from sqlite_sequence where name = ?", (log,)))
+        return int(connection.fetch_value("select coalesce(max(seq), 0) from sqlite_sequence where name = 'changes'"))
     except apsw.CorruptError:
         return _END_OF_LOG
 

@@ -11,9 +11,7 @@ from typing import Any
 
 import apsw
 
-from memorist.store.word_matching import K1, B
-
-LENGTH_SAMPLE = 1000  # of the newest memories
+from memorist.store.word_matching import K1, LENGTH_SAMPLE, B
 
 # Memories `m` whose numbers count: those of a project, and those of a namespace and of its files.
 IN_PROJECT = "m.namespace = :namespace and m.project = :project and m.deleted_at is null"

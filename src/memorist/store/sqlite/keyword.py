@@ -16,8 +16,10 @@ import apsw
 from memorist.arguments import NO_FILTER
 from memorist.forks import renew_after_fork
 from memorist.records import Match, Query
-from memorist.store.database import Connection
+from memorist.store.database import Connection, Database
 from memorist.store.documents import namespace_beside
+from memorist.store.key_set import Keys
+from memorist.store.keyword_ranking import INDEXED_TEXT, WordRanking, can_rank
 from memorist.store.keyword_search import (
     MIN_GUARDED,
     STEMS,
@@ -27,10 +29,9 @@ from memorist.store.keyword_search import (
     is_raw_stemmed,
     match_past,
 )
-from memorist.store.records import KeywordMatches, Scope
+from memorist.store.records import NO_MATCHES, KeywordMatches, Matches, Scope
 from memorist.store.sqlite.bm25 import ALL_ROWS, COUNTED, IN_FAMILY, IN_PROJECT, MEAN_LENGTH, read_all_rows
-from memorist.store.sqlite.keyword_ranking import INDEXED_TEXT, WordRanking, can_rank
-from memorist.store.sqlite.live_index import IndexFollower
+from memorist.store.sqlite.image_follower import ImageFollower
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
     QueryToken,
@@ -50,8 +51,9 @@ _COUNTS_SECONDS, _COUNTS_DRIFT = 60.0, 0.02  # the age, and the change in rows, 
 class KeywordLeg:
     """Full-text search in one namespace."""
 
-    def __init__(self, namespace: str, follower: IndexFollower) -> None:
+    def __init__(self, namespace: str, database: Database, follower: ImageFollower) -> None:
         self.namespace = namespace
+        self._database = database
         self._follower = follower
         self._by_counted: dict[Any, _WordStatistics] = {}
         self._has_strangers = False  # when a search looked last
@@ -72,35 +74,44 @@ class KeywordLeg:
         search.values |= {"limit": limit, "min_found": min(limit, max(page, MIN_GUARDED))}
         search.values |= {f"weight{number}": columns.get(column, 0.0) for number, column in enumerate(INDEX_COLUMNS)}
         found = None if query.raw is None else self._match_raw(connection, query.raw, search)
-        raw, all_keys, in_memory = None if found is None else query.raw, None, False
+        raw, all_keys = None if found is None else query.raw, None
         if found is None:
             if not search.expressions:
-                return KeywordMatches([])
-            found, all_keys, in_memory = self._rank(connection, search, scope, columns)
+                return KeywordMatches(NO_MATCHES)
+            found, all_keys = self._rank(connection, search)
         if filter.as_of is not None:
             all_keys = None
             found += match_past(connection, self.namespace, filter, search.past_query(raw), columns)
             found = sorted(found, key=lambda match: (not match.has_all_words, -match.score, match.key))[:limit]
-        # If there are other namespaces, the index cannot tell which words are unknown in this one.
-        unknown = (atom.text for atom, count in search.counts.items() if not count or search.shares_index)
-        return KeywordMatches(found, tuple(unknown), all_keys, in_memory)
+        return KeywordMatches(Matches.of(found), _list_unknown(search), all_keys)
 
-    def _rank(
-        self, connection: Connection, search: "Fts5Search", scope: Scope, weights: Mapping[str, float]
-    ) -> tuple[list[Match], list[int] | None, bool]:
-        """Return the matches of a search, all keys if they are known, and if the inverted index has answered."""
-        if can_rank(search):
-            live = self._follower.refresh(connection)
-            ranking = WordRanking.plan(live, search, scope, self.namespace, weights) if live else None
-            answer = ranking.run(connection, search.values["limit"], search.values["min_found"]) if ranking else None
-            if answer is not None:
-                return *answer, True
+    def match_in_memory(
+        self, query: Query, scope: Scope, limit: int, page: int, weights: Mapping[str, float]
+    ) -> KeywordMatches | None:
+        search = self.prepare(query, scope)
+        if query.raw is not None or not can_rank(search):
+            return None
+        columns = {**weights, "segments": weights.get("content", 0.0)}
+        ranking = WordRanking.plan(search, scope, self.namespace, columns, self._read_texts)
+        answer = ranking.run(limit, min(limit, max(page, MIN_GUARDED))) if ranking else None
+        if answer is None:
+            return None
+        found, all_keys = answer
+        return KeywordMatches(found, _list_unknown(search), None if all_keys is None else all_keys.tolist(), True)
+
+    def _read_texts(self, keys: Keys) -> list[tuple[int, str]]:
+        sql = f"select m.rid, {INDEXED_TEXT} from memories m where m.rid in (select value from json_each(?))"
+        with self._database.reading() as connection:
+            return [(key, text) for key, text in connection.fetch(sql, (json.dumps(keys.tolist()),))]
+
+    def _rank(self, connection: Connection, search: "Fts5Search") -> tuple[list[Match], list[int] | None]:
+        """Return the matches of a search, and all keys if they are known."""
         started = time.thread_time()  # time at work: a busy machine makes no search long
         self.plan(connection, search)
         found = _run(connection, search)
         if can_rank(search):
             self._follower.charge(time.thread_time() - started)
-        return *found, False
+        return found
 
     def _match_raw(self, connection: Connection, expression: str, search: "Fts5Search") -> list[Match] | None:
         """Return the matches of an expression in the index's own syntax; None if it is not valid."""
@@ -114,6 +125,7 @@ class KeywordLeg:
         raw.expressions = [_raw_expression(expression, stemmed=search.stemmed)]
         search.rows, search.counts, search.mean_length = raw.rows, raw.counts, raw.mean_length
         search.word_weights, search.shares_index = raw.word_weights, raw.shares_index
+        search.counts_files = raw.counts_files
         try:
             return _run(connection, raw)[0]
         except apsw.SQLError:
@@ -136,6 +148,7 @@ class KeywordLeg:
             search.has_strangers = self._has_strangers = bool(known["strangers"])
             known = self._count(connection, search)
         search.shares_index = bool(known.get("strangers") or known.get("beside"))
+        search.counts_files = bool(known.get("beside"))
         search.is_unrestricted = not search.shares_index and not search.where
         search.mean_length = known.get("mean_length")
         counts = {key: count for key, count in known.items() if isinstance(key, QueryToken)}
@@ -267,6 +280,11 @@ class _WordStatistics:
         with self._lock:
             self._counts |= new
         return new
+
+
+def _list_unknown(search: KeywordSearch) -> tuple[str, ...]:
+    """Return the words that may be in no memory: where files are counted, too, any of them."""
+    return tuple(atom.text for atom, count in search.counts.items() if not count or search.counts_files)
 
 
 def merge_index_segments(connection: Connection) -> None:

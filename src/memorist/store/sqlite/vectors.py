@@ -17,23 +17,21 @@ from numpy.typing import NDArray
 
 from memorist.arguments import NO_FILTER, Filter
 from memorist.forks import renew_after_fork
-from memorist.records import Match, Model
+from memorist.records import Model
 from memorist.store.database import Connection, Database
-from memorist.store.filter_cache import FilterCache
 from memorist.store.filters import MAX_LISTED_KEYS, indexed_conditions
 from memorist.store.key_set import Keys, decode_keys
 from memorist.store.metadata_index import MetadataIndex
-from memorist.store.records import PART_BITS, Scope, VectorMatches
-from memorist.store.vector_scan import Scores, VectorScan, encode, pack, row_bytes, unpack
-from memorist.store.vectors import Halves, Vectors, check_dimensions, check_metric, damaged_vector
+from memorist.store.records import NO_MATCHES, PART_BITS, Matches, Scope, VectorMatches
+from memorist.store.sqlite.image_follower import OF_VECTOR
+from memorist.store.vector_scan import Codes, Scores, VectorScan, encode, pack, row_bytes, unpack
+from memorist.store.vectors import Compared, Halves, Vectors, check_dimensions, check_metric, damaged_vector
 from memorist.time_limit import without_limit
 
 BLOCK_BITS = 10  # a packed block has 1024 neighbouring rids; the triggers' `rid >> 10`
-LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything again
 _FILTERED_FACTOR = 8  # how many times `limit` is checked against a filter before all that pass it are read
 _SUPERSEDED_FACTOR = 2  # the same if the filter leaves out superseded memories alone, of which there are few
 _MAX_CHECKED = 8192  # matches, where those that pass would be too many to read
-_MAX_NARROW_FILTERS = 200  # remembered
 _PARTS_FACTOR = 4  # how many times `limit` parts are read: several of the nearest may be of one memory
 _MORE_PARTS_FACTOR = 16  # how many times more, if too many of them are
 
@@ -47,13 +45,10 @@ class SqliteVectors(Vectors):
         super().__init__(database, namespace)
         self._lock = threading.Lock()
         self._mirrors: dict[str, _Mirror] = {}  # by the name of their model
-        self._narrow: set[Filter] = set()
-        self._passing = FilterCache[Keys](len)
         renew_after_fork(self)
 
     def _finish_write(self, connection: Connection, model: Model, number: int) -> None:
-        """Shorten the log, and pack full blocks."""
-        connection.execute("delete from vector_log where seq <= (select max(seq) from vector_log) - ?", (LOG_KEPT,))
+        """Pack full blocks."""
         self._pack_full_blocks(connection, number, model.dimensions)
 
     def _pack_full_blocks(self, connection: Connection, number: int, dimensions: int) -> None:
@@ -86,22 +81,22 @@ class SqliteVectors(Vectors):
     def find_nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches:
         mirror = self._refresh_mirror(model)
         if mirror is None:
-            total = self._count_live(scope.filter)
-            return VectorMatches([], total, total)
+            total = self._count_live(scope)
+            return VectorMatches(NO_MATCHES, total, total)
         matches, unfiltered = self._match(mirror, vector, scope, limit)
         if scope.filter.as_of is not None:
             with self._database.reading() as connection:
                 past = self._match_past(connection, model, vector, scope.filter)
-            matches = sorted([*matches, *past], key=lambda match: (-match.score, match.key))
+            matches = Matches.join(matches, past)
         total, unembedded = mirror.total, mirror.total - len(mirror.scan)
         if unembedded and scope.filter.restricted:
-            own = self._list_passing(scope.filter.restriction)
+            own = self._list_restricted(scope)
             total, unembedded = len(own), int(np.count_nonzero(~np.isin(own, mirror.scan.keys)))
-        return VectorMatches(matches[:limit], unembedded, total, unfiltered)
+        return VectorMatches(matches.take(slice(limit)), unembedded, total, unfiltered)
 
-    def _count_live(self, filter: Filter) -> int:
-        if filter.restricted:
-            return len(self._list_passing(filter.restriction))
+    def _count_live(self, scope: Scope) -> int:
+        if scope.filter.restricted:
+            return len(self._list_restricted(scope))
         with self._database.reading() as connection:
             return _count_live(connection, self._namespace)
 
@@ -112,7 +107,7 @@ class SqliteVectors(Vectors):
 
     def _match(
         self, mirror: "_Mirror", vector: NDArray[np.float32], scope: Scope, limit: int
-    ) -> tuple[list[Match], list[Match]]:
+    ) -> tuple[Matches, Matches]:
         """Return the matches that pass the filter, and those without the filter."""
         filter = scope.filter
         if scope.excluded is not None:
@@ -127,50 +122,34 @@ class SqliteVectors(Vectors):
         only_superseded = replace(filter, superseded=True) == NO_FILTER
         count = limit * (_SUPERSEDED_FACTOR if only_superseded else _FILTERED_FACTOR)
         # Of a restricted one, what lies beyond may not even decide which matches are looked at.
-        if scope.keys is not None or filter.restricted or filter in self._narrow or len(mirror.scan) <= count:
-            matches = mirror.match(vector, limit, self._list_passing(filter) if scope.keys is None else scope.keys)
+        if scope.keys is not None or filter.restricted or len(mirror.scan) <= count:
+            matches = mirror.match(vector, limit, self._read_passing(filter) if scope.keys is None else scope.keys)
             if len(matches) == limit or filter == filter.restriction:
                 return matches, matches
-            return matches, mirror.match(
-                vector, limit, self._list_passing(filter.restriction) if filter.restricted else None
-            )
+            return matches, mirror.match(vector, limit, self._list_restricted(scope) if filter.restricted else None)
         keys, similarities = mirror.find_nearest(vector, count)
         passing = self._check(filter, keys)
-        unfiltered = _to_matches(keys[:limit], similarities[:limit])
+        unfiltered = Matches.of_vectors(keys[:limit], similarities[:limit])
         found = int(np.count_nonzero(passing))
         if found < limit and found * len(mirror.scan) > MAX_LISTED_KEYS * count:
             keys, similarities = mirror.find_nearest(vector, min(2 * limit * count // found, _MAX_CHECKED))
             passing = self._check(filter, keys)
             found = int(np.count_nonzero(passing))
         if found < limit:
-            self._remember_narrow(filter)
-            return mirror.match(vector, limit, self._list_passing(filter)), unfiltered
-        return _to_matches(keys[passing][:limit], similarities[passing][:limit]), unfiltered
+            return mirror.match(vector, limit, self._read_passing(filter)), unfiltered
+        return Matches.of_vectors(keys[passing][:limit], similarities[passing][:limit]), unfiltered
 
     def _check(self, filter: Filter, keys: Keys) -> NDArray[np.bool_]:
         """Return which of some keys pass a filter."""
         return np.isin(keys, self._read_passing(filter, keys))
 
-    def _remember_narrow(self, filter: Filter) -> None:
-        """Remember a filter of which too few of the best matches pass: the next search reads all keys at once."""
-        with self._lock:
-            if len(self._narrow) >= _MAX_NARROW_FILTERS:
-                self._narrow.clear()
-            self._narrow.add(filter)
-
-    def recall_passing(self, filter: Filter) -> Keys | None:
-        return self._passing.get(filter, self._database.read_mark()) if filter in self._narrow else None
-
-    def _list_passing(self, filter: Filter) -> Keys:
-        """Return all keys that pass a filter. Those of some filters are kept until something is written."""
-        if filter.hide_expired or filter.as_of is not None:  # they pass by the time, too
-            return self._read_passing(filter)
-        mark = self._database.read_mark()
-        keys = self._passing.get(filter, mark)
-        if keys is None:
-            keys = self._read_passing(filter)
-            self._passing.put(filter, keys, mark)
-        return keys
+    def _list_restricted(self, scope: Scope) -> Keys:
+        """Return the keys of all that the caller may know of."""
+        if scope.image is not None:
+            own = scope.image.find_scope(self._namespace, scope.filter.restriction)
+            if own is not None and own.keys is not None:
+                return own.keys
+        return self._read_passing(scope.filter.restriction)
 
     def _read_passing(self, filter: Filter, keys: Keys | None = None) -> Keys:
         """Return all keys that pass a filter, or those of some keys."""
@@ -186,6 +165,10 @@ class SqliteVectors(Vectors):
 
     def load(self, model: Model) -> None:
         self._refresh_mirror(model)
+
+    def compare(self, model: Model, vector: NDArray[np.float32], keys: Keys) -> Compared | None:
+        mirror = self._refresh_mirror(model)
+        return None if mirror is None else mirror.compare(vector, keys)
 
     def _refresh_mirror(self, model: Model) -> "_Mirror | None":
         """Return the scans, brought up to what is committed now; None if the model has no vectors yet."""
@@ -222,7 +205,7 @@ class _OpenRows(NamedTuple):
     """Vectors, or those of parts, of blocks that are not packed, by ascending key."""
 
     keys: Keys
-    codes: NDArray[np.int8]
+    codes: Codes
 
     @classmethod
     def read(cls, rows: Sequence[tuple[int, bytes]], dimensions: int) -> "_OpenRows":
@@ -254,7 +237,7 @@ class _Mirror:
             return None
         check_dimensions(model, known[1])
         check_metric(model, known[2])
-        position = connection.fetch_value("select coalesce(max(seq), 0) from vector_log")
+        position = connection.fetch_value("select coalesce(max(seq), 0) from changes")
         mirror = cls(namespace, model, position)
         mirror._read_blocks(connection, known[0])
         mirror.total = _count_live(connection, namespace)
@@ -262,14 +245,22 @@ class _Mirror:
 
     def match(
         self, vector: NDArray[np.float32], limit: int, among: Keys | None = None, without: Keys | None = None
-    ) -> list[Match]:
-        return _to_matches(*self.find_nearest(vector, limit, among, without))
+    ) -> Matches:
+        return Matches.of_vectors(*self.find_nearest(vector, limit, among, without))
 
     def find_nearest(
         self, vector: NDArray[np.float32], limit: int, among: Keys | None = None, without: Keys | None = None
     ) -> tuple[Keys, Scores]:
         """Return the nearest memories with their similarities, by themselves or by a part."""
         return self.parts.find_nearest(self.scan, vector, limit, among, without)
+
+    def compare(self, vector: NDArray[np.float32], keys: Keys) -> Compared:
+        """Compare memories, given by ascending keys, with a vector, by themselves and by their parts."""
+        places, found, scores = self.scan.compare(vector, keys)
+        similarities = np.full(len(keys), np.nan)
+        codes = np.zeros((len(keys), self.model.dimensions), found.dtype)
+        similarities[places], codes[places] = scores, found
+        return Compared(codes, similarities, self.parts.raise_to_nearest(vector, keys, similarities))
 
     def _read_blocks(self, connection: Connection, number: int) -> None:
         """
@@ -305,16 +296,17 @@ class _Mirror:
         Memories are counted only while some are known to lack a vector of this model: texts that wait for one, or
         logged ones that have none.
         """
-        (_, total, _, _), *changes = connection.fetch(
+        (_, total, first, last, _), *changes = connection.fetch(
             f"""
-            select 0, case when :count or {_ANY_UNEMBEDDED} then ({_COUNT_LIVE}) end, null, null
+            select 0, case when :count or {_ANY_UNEMBEDDED} then ({_COUNT_LIVE}) end,
+                coalesce((select min(seq) from changes), 0), coalesce((select max(seq) from changes), 0), null
             union all
-            select l.seq, l.rid, case when m.deleted_at is null then v.vector end,
+            select l.seq, l.rid, null, case when m.deleted_at is null then v.vector end,
                 m.rid is not null and m.deleted_at is null
-            from vector_log l
+            from changes l
             left join memories m on m.rid = l.rid and m.namespace = :namespace
             left join vectors v on v.rid = m.rid and v.model = (select model from models where name = :model)
-            where l.seq > :position
+            where l.seq > :position and l.what & {OF_VECTOR}
             order by 1
             """,
             {
@@ -324,9 +316,9 @@ class _Mirror:
                 "count": self.total > len(self.scan),
             },
         )
-        if changes and changes[0][0] != self._position + 1:
+        if first > self._position + 1:
             return False
-        latest = {rid: vector for _, rid, vector, _ in changes}
+        latest = {rid: vector for _, rid, _, vector, _ in changes}
         removed = [rid for rid, vector in latest.items() if vector is None]
         added = [rid for rid, vector in latest.items() if vector is not None]
         if removed:
@@ -335,9 +327,9 @@ class _Mirror:
             self.scan.put(np.array(added, np.int64), _to_halves([latest[rid] for rid in added], self.model.dimensions))
         if changes:
             self.parts.reload(connection, self._namespace, self.model.name, latest)
-        self._position = changes[-1][0] if changes else self._position
+        self._position = last
         # A live memory without a vector: it has one of another model, or its vector was dropped.
-        if total is None and any(live and vector is None for _, _, vector, live in changes):
+        if total is None and any(live and vector is None for *_, vector, live in changes):
             total = _count_live(connection, self._namespace)
         self.total = len(self.scan) if total is None else total
         return True
@@ -380,6 +372,30 @@ class _PartScan:
             if len(parts) < count or (len(found_keys) == k and part_scores[-1] <= found_scores[-1]):
                 return found_keys, found_scores
             count *= _MORE_PARTS_FACTOR
+
+    def raise_to_nearest(
+        self, vector: NDArray[np.float32], memories: Keys, similarities: NDArray[np.float64]
+    ) -> dict[int, int]:
+        """
+        Replace the similarities of memories that a part is nearer than; return the numbers of those parts, by place.
+
+        The keys of the memories ascend.
+        """
+        keys = self._keys_of(memories)
+        if not len(keys):
+            return {}
+        _, _, scores = self.scan.compare(vector, keys)
+        places = np.searchsorted(memories, keys >> PART_BITS)
+        # Of equal ones the first counts: it is the last to be written.
+        order = np.lexsort((-keys, scores))
+        nearest = np.full(len(memories), -1)
+        nearest[places[order]] = order
+        nearer = np.flatnonzero(nearest >= 0)
+        nearer = nearer[scores[nearest[nearer]] > similarities[nearer]]
+        chosen = nearest[nearer]
+        similarities[nearer] = scores[chosen]
+        numbers = (keys[chosen] & ((1 << PART_BITS) - 1)).tolist()
+        return dict(zip(nearer.tolist(), numbers, strict=True))
 
     def _keys_of(self, memories: Keys) -> Keys:
         """Return the keys of all parts of memories, given in ascending order."""
@@ -438,10 +454,6 @@ def _to_arrays(rows: Sequence[tuple[int, bytes]], dimensions: int) -> tuple[Keys
 
 def _to_halves(blobs: Sequence[bytes], dimensions: int) -> Halves:
     return np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), dimensions)
-
-
-def _to_matches(keys: Keys, similarities: Scores) -> list[Match]:
-    return [Match(key, score) for key, score in zip(keys.tolist(), similarities.tolist(), strict=True)]
 
 
 def _read_live(

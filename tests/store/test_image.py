@@ -1,13 +1,17 @@
-"""The inverted index in memory answers exactly as FTS5 does, whatever any process has written before."""
+"""The image of a namespace answers exactly as the database does, whatever any process has written before."""
 
 import os
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import fields
+from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -16,14 +20,16 @@ import memorist
 from conftest import HashingEmbedder
 from memorist import Memorist
 from memorist.arguments import NO_FILTER, Filter
+from memorist.metadata_filter import parse_metadata_filter
 from memorist.profiles import ALL_COLUMNS
+from memorist.records import Model
 from memorist.search.query import parse_query
 from memorist.store import inverted_index, near_duplicates
 from memorist.store.records import KeywordMatches
-from memorist.store.sqlite import keyword, live_index
+from memorist.store.sqlite import image_follower, keyword
 from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.sqlite.backup import restore_database
-from memorist.store.sqlite.live_index import IndexFollower
+from memorist.store.sqlite.image_follower import ImageFollower
 from memorist.store.store import Store
 from processes import forks
 
@@ -33,17 +39,17 @@ CONTENT_ONLY = {**dict.fromkeys(ALL_COLUMNS, 0.0), "content": 1.0}
 
 
 class Reader:
-    """A store on a file that others write; one that is `indexed` has the index in memory."""
+    """A store on a file that others write; one that is `indexed` has the image in memory."""
 
     def __init__(self, path: Path, *, indexed: bool, namespace: str = "default") -> None:
         self.backend = SqliteBackend(str(path))
         self.store = Store(self.backend, namespace)
         if indexed:
-            self.words.build()
+            self.follower.build()
 
     @property
-    def words(self) -> IndexFollower:
-        return self.backend.words
+    def follower(self) -> ImageFollower:
+        return self.backend.follow(self.store.namespace)
 
     def match(
         self, text: str, grammar: str = "auto", filter: Filter = NO_FILTER, weights: Any = ALL_COLUMNS, limit: int = 30
@@ -52,13 +58,13 @@ class Reader:
         return self.store.match_keywords(parse_query(text, grammar), scope, limit=limit, page=10, weights=weights)
 
     def wait_for_thread(self) -> None:
-        while (thread := self.words._thread) is not None:
+        while (thread := self.follower._thread) is not None:
             thread.join()
 
     def count_rows(self) -> tuple[int, int]:
         """The live and the dead rows of the index."""
-        assert self.words._live is not None
-        return self.words._live.index.live, self.words._live.index.dead
+        assert self.follower.image is not None
+        return self.follower.image.index.live, self.follower.image.index.dead
 
     def list_sharing(self, words: list[str], least: int) -> list[str]:
         return [id for id, _, _ in self.store.list_sharing({word: word for word in words}, least, NO_FILTER)]
@@ -180,6 +186,133 @@ def test_any_writes_are_searched_as_fts5_searches_them(
             indexed.store.close()
 
 
+WRITES = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.integers(0, 3), FIELDS),
+        st.tuples(st.just("say"), st.integers(0, 3), st.sampled_from(["user", "assistant"])),
+        st.tuples(
+            st.sampled_from(
+                ["pin", "reinforce", "forget", "restore", "erase", "supersede", "search", "retag", "move", "expire",
+                 "forget_session", "restore_session", "state"]
+            ),
+            st.integers(0, 3),
+            st.integers(0, 50),
+        ),
+    ),
+    min_size=1,
+    max_size=10,
+)  # fmt: skip
+SOON, LATE = datetime(2027, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC)
+ALL_FILTERS = [
+    NO_FILTER,
+    Filter(superseded=False),
+    Filter(project=("red",)),
+    Filter(project=("red",), include_global=True),
+    Filter(project=("red",), restricted=True),
+    Filter(project=("nobody", "blue"), superseded=False),
+    Filter(tags=("noon",)),
+    Filter(tags=("noon", "code")),
+    Filter(source=("ship", "friday noon")),
+    Filter(since=LATE, until=SOON),
+    Filter(until=LATE),
+    Filter(month=("2026-11", "2025-01")),
+    Filter(min_salience=0.55),
+    Filter(pinned=True),
+    Filter(pinned=False, superseded=False),
+    Filter(recalled=True),
+    Filter(recalled=False),
+    Filter(sector=("semantic",), tier=("project",)),
+    Filter(session="talk 1"),
+    Filter(session="talk 2", superseded=False),
+    Filter(fact_kind=("rule",)),
+    Filter(metadata=parse_metadata_filter({"role": "assistant"})),
+]
+
+
+def change(step: tuple[str, int, Any], memory: Memorist, ids: list[str]) -> None:
+    verb, number, detail = step
+    if verb == "add":
+        ids.append(memory.add(f"note {number} {' '.join(WORDS[: number + 1])}", **detail).id)
+        return
+    if verb == "say":
+        with suppress(memorist.InvalidInput):  # there is one already
+            memory.sessions.start(id=f"talk {number}")
+        with suppress(memorist.MemoristError):  # the session was forgotten
+            said = f"{detail} says {len(ids)}"
+            ids.append(memory.add(said, session=f"talk {number}", kind="turn", metadata={"role": detail}).id)
+        return
+    if verb in ("forget_session", "restore_session"):
+        with suppress(memorist.MemoristError):
+            getattr(memory.sessions, verb.removesuffix("_session"))(f"talk {number}")
+        return
+    if not ids:
+        return
+    id = ids[detail % len(ids)]
+    with suppress(memorist.MemoristError):  # forgotten, erased or said already
+        if verb == "search":
+            memory.search(WORDS[number], record="reinforce")
+        elif verb == "supersede":
+            memory.supersede(id, ids[-1])
+        elif verb == "retag":
+            memory.update(id, tags=[WORDS[number], "noon"][: number + 1])
+        elif verb == "move":
+            memory.update(id, project=["red", "blue", None][number % 3], tier="global" if number == 3 else "project")
+        elif verb == "expire":
+            memory.update(id, expires_at=[LATE, SOON][number % 2])
+        elif verb == "state":
+            memory.facts.add(id, f"fact {number}", kind="rule")
+        elif verb in ("forget", "erase"):
+            memory.forget(id, hard=verb == "erase")
+        else:
+            getattr(memory, verb)(id)
+
+
+def list_columns(reader: Reader, filter: Filter) -> list[tuple[Any, ...]]:
+    """What ranking looks at, of all memories that pass a filter."""
+    scope = reader.store.resolve_scope(filter)
+    model, vector = Model("hashing-64", 64), np.eye(64, dtype=np.float32)[7]
+    with reader.backend.database.reading() as connection:
+        rids = [rid for (rid,) in connection.fetch("select rid from memories")]
+    if scope.is_listed:
+        assert scope.keys is None or scope.excluded is None
+        listed = scope.keys if scope.excluded is None else scope.excluded
+        assert listed is not None
+        rids = [rid for rid in rids if (rid in listed.tolist()) == (scope.excluded is None)]
+    reader.store.vectors.load(model)
+    keys = np.array(rids, np.int64)
+    columns = reader.store.load_ranking_columns(keys, model, vector, scope, facts=True)
+    names = [column.name for column in fields(columns) if column.name not in ("codes", "parts")]
+    values = [[*getattr(columns, name)] for name in names]
+    codes = [None] * len(columns) if columns.codes is None else [tuple(code) for code in columns.codes.tolist()]
+    rows = [(*row, code, columns.parts.get(row[0])) for *row, code in zip(*values, codes, strict=True)]
+    return sorted((repr(row) for row in rows), key=str)
+
+
+@settings(max_examples=40)
+@given(steps=st.lists(WRITES, min_size=1, max_size=4))
+def test_any_writes_are_seen_in_the_columns_and_by_the_filters_as_the_tables_have_them(steps: Any) -> None:
+    ids: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "columns.db")
+        with (
+            memorist.open(path, embedder=HashingEmbedder()) as memory,
+            memorist.open(path, embedder=HashingEmbedder()) as other,
+        ):
+            other.add("the first ship", project="red")
+            for step in steps[0]:
+                change(step, memory, ids)
+            indexed = Reader(path, indexed=True)
+            for number, batch in enumerate(steps):
+                for step in batch:
+                    change(step, other if number % 2 else memory, ids)
+                plain = Reader(path, indexed=False)
+                for filter in ALL_FILTERS:
+                    assert list_columns(indexed, filter) == list_columns(plain, filter), filter
+                    require_same(indexed.match("ship code", filter=filter), plain.match("ship code", filter=filter))
+                plain.store.close()
+            indexed.store.close()
+
+
 def test_a_phrase_of_unspaced_script_is_scored_by_one_namespace_alone(
     writer: Memorist, path: Path, readers: list[Reader]
 ) -> None:
@@ -276,29 +409,29 @@ def test_a_process_that_asks_little_makes_no_index(writer: Memorist, path: Path,
     writer.add_many(f"note {n} on ships" for n in range(50))
     readers.append(reader := Reader(path, indexed=False))
     assert reader.find("ships")
-    assert reader.words._live is None
-    assert reader.words._thread is None
+    assert reader.follower.image is None
+    assert reader.follower._thread is None
 
 
 def test_a_process_that_asks_much_makes_it_beside_its_searches(
     writer: Memorist, path: Path, readers: list[Reader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_index, "_PAYS_AFTER", 0.0)
+    monkeypatch.setattr(image_follower, "_PAYS_AFTER", 0.0)
     writer.add_many(f"note {n} on ships" for n in range(50))
     readers.append(reader := Reader(path, indexed=False))
     assert len(reader.find("ships")) == 30
     reader.wait_for_thread()
-    assert reader.words._live is not None
+    assert reader.follower.image is not None
     assert len(reader.find("ships")) == 30
 
 
 def test_after_very_many_changes_a_search_does_not_wait(writer: Memorist, path: Path, readers: list[Reader]) -> None:
     writer.add("the first ship")
     readers.append(reader := Reader(path, indexed=True))
-    writer.add_many(f"note {n} on ships" for n in range(live_index._MAX_FOLLOWED + 1))
+    writer.add_many(f"note {n} on ships" for n in range(image_follower._MAX_FOLLOWED + 1))
     assert len(reader.find("ships")) == 30
     reader.wait_for_thread()
-    assert reader.count_rows() == (live_index._MAX_FOLLOWED + 2, 0)
+    assert reader.count_rows() == (image_follower._MAX_FOLLOWED + 2, 0)
 
 
 def test_many_dead_rows_are_cleared_away(writer: Memorist, path: Path, readers: list[Reader]) -> None:
@@ -317,8 +450,8 @@ def test_a_log_that_does_not_reach_back_is_noticed(writer: Memorist, path: Path,
     readers.append(reader := Reader(path, indexed=True))
     writer.update(memory.id, content="a boat")
     with reader.backend.database.writing() as connection:
-        connection.execute("delete from text_log")
-        connection.execute("insert into text_log(rid) values (0)")
+        connection.execute("delete from changes")
+        connection.execute("insert into changes(rid, what) values (0, 1)")
     assert not reader.find("ship")
     assert reader.find("boat")
 
@@ -337,10 +470,10 @@ def test_a_restored_backup_is_read_anew(tmp_path: Path, path: Path, readers: lis
 def test_an_index_larger_than_its_texts_is_not_kept(
     writer: Memorist, path: Path, readers: list[Reader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_index, "_ALWAYS_GRANTED", 0)
+    monkeypatch.setattr(image_follower, "_ALWAYS_GRANTED", 0)
     writer.add_many(f"{n} a b c d e f g" for n in range(100))
     readers.append(reader := Reader(path, indexed=True))
-    assert reader.words._live is None
+    assert reader.follower.image is None
     assert reader.find("g")
 
 
@@ -353,12 +486,12 @@ def test_a_very_long_text_is_ranked_as_in_fts5(writer: Memorist, path: Path, rea
 
 
 def test_closing_ends_the_thread(writer: Memorist, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_index, "_PAYS_AFTER", 0.0)
+    monkeypatch.setattr(image_follower, "_PAYS_AFTER", 0.0)
     writer.add_many(f"note {n} on ships" for n in range(3000))
     reader = Reader(path, indexed=False)
     reader.find("ships")
     reader.store.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "memorist-words"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "memorist-image"]
 
 
 @forks
@@ -366,12 +499,12 @@ def test_closing_ends_the_thread(writer: Memorist, path: Path, monkeypatch: pyte
 def test_a_forked_child_goes_on_with_the_index(writer: Memorist, path: Path, readers: list[Reader]) -> None:
     writer.add("a heron at the lake")
     readers.append(reader := Reader(path, indexed=True))
-    reader.words._writing.acquire()  # as another thread may have, at the time of a fork
+    reader.follower._writing.acquire()  # as another thread may have, at the time of a fork
     child = os.fork()
     if child == 0:
         writer.add("a heron in the air")
         os._exit(0 if len(reader.find("heron")) == 2 else 1)
-    reader.words._writing.release()
+    reader.follower._writing.release()
     assert os.waitpid(child, 0)[1] == 0
     assert len(reader.find("heron")) == 2
 

@@ -1,0 +1,206 @@
+"""Finding: both legs of a search, what ranking looks at, and the memories of a page."""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memorist.arguments import NO_FILTER, Filter
+from memorist.records import Fact, Memory, Model, Query, Term
+from memorist.store.backend import Backend
+from memorist.store.counts import count_facets, count_filtered_out
+from memorist.store.database import Connection
+from memorist.store.filters import Scopes, is_unexpired, to_micros
+from memorist.store.key_set import Keys
+from memorist.store.metadata_index import MetadataIndex
+from memorist.store.near_duplicates import list_sharing
+from memorist.store.ranking_columns import (
+    RankingColumns,
+    select_ranking_columns,
+    take_ranking_columns,
+    to_ranking_columns,
+)
+from memorist.store.records import KeywordMatches, Scope
+from memorist.store.rows import (
+    StorePart,
+    decode_facts,
+    memories_table,
+    memory_columns,
+    read_keyed,
+    read_passing,
+    select_facts,
+)
+from memorist.store.vectors import Compared, compare_stored, load_passages, vector_column
+
+
+class FindingStore(StorePart):
+    """The part of the store that searches memories."""
+
+    def __init__(self, backend: Backend, namespace: str) -> None:
+        super().__init__(backend.database, namespace)
+        self._backend = backend
+        self._fields = MetadataIndex(namespace)
+        self._scopes = Scopes(self._fields, searched_in_memory=backend.searches_in_memory)
+        self._keyword = backend.open_keyword_index(namespace)
+        self.vectors = backend.open_vectors(namespace)
+
+    def _reading(self, filter: Filter) -> AbstractContextManager[Connection]:
+        """Lend a connection; one that sees one moment, if a filter may use the index of fields."""
+        return self._pool.reading() if filter.metadata is None else self._pool.snapshot()
+
+    def resolve_scope(self, filter: Filter) -> Scope:
+        """Resolve a filter once for both legs of a search: by the image of the namespace, where there is one."""
+        image = self._backend.find_image(self.namespace) if filter.as_of is None else None
+        if image is not None and (known := image.find_scope(self.namespace, filter)):
+            return known
+        with self._reading(filter) as connection:
+            scope = self._scopes.resolve(connection, filter)
+        if image is None or not scope.is_listed:
+            return scope
+        return image.complete_scope(self.namespace, filter, scope)
+
+    def match_keywords(
+        self, query: Query, scope: Scope, *, limit: int, page: int, weights: Mapping[str, float]
+    ) -> KeywordMatches:
+        """
+        Return the memories with words of the query, best first: up to `limit`, at least `page` if there are as many.
+
+        `weights` are those of title, content, tags, source and facts.
+        """
+        known = self.match_in_memory(query, scope, limit=limit, page=page, weights=weights)
+        if known is not None:
+            return known
+        with self._reading(scope.filter) as connection:
+            tested = self._scopes.with_test(connection, scope)
+            return self._keyword.match(connection, query, tested, limit, page, weights)
+
+    def match_in_memory(
+        self, query: Query, scope: Scope, *, limit: int, page: int, weights: Mapping[str, float]
+    ) -> KeywordMatches | None:
+        """Do what `match_keywords` does without asking the database; None if that cannot be."""
+        return self._keyword.match_in_memory(query, scope, limit, page, weights) if scope.image else None
+
+    def list_sharing(self, words: Mapping[str, str], least: int, filter: Filter) -> list[tuple[str, str | None, str]]:
+        """Return the id, project and text of memories with at least so many of these words, given by their stems."""
+        with self._pool.reading() as connection:
+            return list_sharing(connection, self.namespace, self._keyword, words, least, filter)
+
+    def count_facets(
+        self, query: Query | None, filter: Filter, keys: Sequence[int], fields: Sequence[str]
+    ) -> dict[str, dict[str, int]]:
+        """Count by field the memories that match a query's words, and these keys; without a query, all memories."""
+        with self._reading(filter) as connection:
+            scope = self._scopes.resolve(connection, filter) if query else Scope(replace(filter, hide_expired=True))
+            return count_facets(connection, self._keyword, self._fields, query, scope, keys, fields)
+
+    def count_filtered_out(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
+        """Count the memories that match a query's words, and these keys, but fail a field of a filter, by field."""
+        with self._pool.reading() as connection:
+            return count_filtered_out(connection, self._keyword, self.namespace, query, filter, keys)
+
+    def find_known_terms(self, terms: Sequence[Term]) -> set[Term]:
+        with self._pool.reading() as connection:
+            return self._keyword.find_known(connection, terms)
+
+    def find_similar_words(self, word: str) -> list[str]:
+        with self._pool.reading() as connection:
+            return self._keyword.find_similar(connection, word)
+
+    def load_ranking_columns(
+        self,
+        keys: Keys,
+        model: Model | None,
+        vector: NDArray[np.float32] | None,
+        scope: Scope,
+        *,
+        facts: bool = False,
+    ) -> RankingColumns:
+        """
+        Return what ranking looks at, at once.
+
+        Those that are gone, or do not pass the filter, are left out: the legs may have read them before.
+        """
+        if not len(keys):
+            return to_ranking_columns(keys, Compared(None, np.empty(0)), ())
+        if scope.image is not None and (found := self._take_ranking_columns(scope, keys, model, vector, facts)):
+            return found
+        started = time.thread_time()
+        past = scope.filter.as_of is not None
+        columns = f"""
+            {vector_column(past=past)}, {"m.reworded" if past else "false"},
+            {select_ranking_columns(past=past, facts=facts)}
+        """
+        with self._pool.reading() as connection:
+            values = {"model": model.name if model else None}
+            rows = read_passing(connection, self.namespace, keys.tolist(), scope.filter, columns, values)
+            own_keys, compared = (
+                np.array([row[0] for row in rows], np.int64),
+                Compared(None, np.full(len(rows), np.nan)),
+            )
+            if model is not None and vector is not None:
+                # Stored parts are those of the present text.
+                may_have = np.array([not row[2] for row in rows], np.bool_) & self.vectors.have_parts(model)
+                blobs = [row[1] for row in rows]
+                compared = compare_stored(connection, model.name, own_keys, blobs, vector, may_have)
+        if scope.image is None and not past:
+            self._backend.charge(self.namespace, time.thread_time() - started)
+        return to_ranking_columns(own_keys, compared, [row[3:] for row in rows])
+
+    def _take_ranking_columns(
+        self, scope: Scope, keys: Keys, model: Model | None, vector: NDArray[np.float32] | None, facts: bool
+    ) -> RankingColumns | None:
+        """Return the columns of memories from the image of the namespace, if their vectors are in memory, too."""
+        image = scope.image
+        assert image is not None
+        rows = image.index.find_rows(np.sort(keys))
+        rows = rows[(image.list_own(self.namespace) if scope.passing is None else scope.passing)[rows]]
+        own_keys = np.sort(image.index.keys[rows])
+        if len(rows) and image.index.sorted_count < image.index.count:  # changed texts are behind others
+            rows = rows[np.argsort(image.index.keys[rows])]
+        compared: Compared | None = Compared(None, np.full(len(rows), np.nan))
+        if model is not None and vector is not None:
+            compared = self.vectors.compare(model, vector, own_keys)
+        if compared is None:
+            return None
+        known = self._load_facts(own_keys) if facts else {}
+        return take_ranking_columns(image, rows, compared, known)
+
+    def _load_facts(self, keys: Keys) -> dict[int, tuple[Fact, ...]]:
+        with self._pool.reading() as connection:
+            columns = f"m.id, ({select_facts(False)})"
+            found = read_passing(connection, self.namespace, keys.tolist(), NO_FILTER, columns)
+        return {key: decode_facts(id, text) for key, id, text in found}
+
+    def load_passages(self, model: Model, parts: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+        """Return the spans of parts of memories, given by their keys and numbers."""
+        with self._pool.reading() as connection:
+            return load_passages(connection, model.name, parts)
+
+    def load_memories(self, keys: Sequence[int], filter: Filter) -> dict[int, Memory]:
+        """Read memories by key. Those that are gone, or no longer pass the filter, are left out."""
+        with self._pool.reading() as connection:
+            columns = memory_columns(past=filter.as_of is not None)
+            found = read_passing(connection, self.namespace, keys, filter, columns)
+            return dict(read_keyed(connection, found, moment_of(filter)))
+
+    def load_vector(self, id: str, model: Model, as_of: datetime | None) -> NDArray[np.float32] | None:
+        """Return the vector of a memory, or of its text at a time; None if it has none."""
+        past = as_of is not None
+        sql = f"""
+            select {vector_column(past=past)}
+            from {memories_table(past=past)}
+            where m.namespace = :namespace and m.id = :id and m.deleted_at is null
+              and {is_unexpired("m", past=past)}
+        """
+        values = {"namespace": self.namespace, "id": id, "model": model.name}
+        with self._pool.reading() as connection:
+            blob = connection.fetch_value(sql, values | ({"as_of": to_micros(as_of)} if as_of else {}))
+        return None if blob is None else np.frombuffer(blob, np.float16).astype(np.float32)
+
+
+def moment_of(filter: Filter) -> int | None:
+    return None if filter.as_of is None else to_micros(filter.as_of)
