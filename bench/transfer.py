@@ -26,9 +26,7 @@ def write_export(file: Path, lines: int) -> None:
     """Write an export with that many memories, each with a text of its own."""
     stamp = "2026-03-01T12:00:00.000000Z"
     with file.open("w", encoding="utf-8") as out:
-        out.write(
-            json.dumps({"memorist": 1, "schema": "003-documents", "namespace": "default", "vectors": False}) + "\n"
-        )
+        out.write(json.dumps({"memorist": 1, "schema": "001-schema", "namespace": "default", "vectors": False}) + "\n")
         for number in range(lines):
             words = " ".join(WORDS[(number >> shift) % len(WORDS)] for shift in range(0, 20, 2))
             record: dict[str, Any] = {

@@ -11,13 +11,11 @@ import apsw
 import pytest
 
 import memorist
+from before_release import place_old_database
 from conftest import HashingEmbedder
 from living import rows, texts
 from memorist import InvalidInput, Memorist, MemoristError, StoreBusy, StoreCorrupt, StoreError, restore_backup
-from memorist.store.migrations import load_migrations
 from memorist.store.sqlite import copies
-from memorist.store.sqlite.backend import SqliteBackend
-from memorist.store.writes import content_hash
 from processes import everything, expect, line, running, tell
 from test_export import exported, full_life
 
@@ -236,25 +234,16 @@ def test_what_others_write_during_a_restore_is_in_the_kept_copy_or_refused(
 
 
 def test_a_backup_of_an_older_version_is_brought_up_to_date_before_anybody_sees_it(path: Path, tmp_path: Path) -> None:
-    old = dict(list(load_migrations("sqlite").items())[:2])
-    SqliteBackend(str(tmp_path / "old.db"), migrations=old).close()
-    database = apsw.Connection(str(tmp_path / "old.db"))
-    database.execute(
-        """
-        insert into memories(
-            id, namespace, content, content_hash, sector, tier, salience, created_at, updated_at, reinforced_at)
-        values ('fox', 'default', 'red fox', ?, 'semantic', 'project', 0.5, 1, 1, 1)
-        """,
-        (content_hash("red fox"),),
-    )
-    database.close()
+    place_old_database(tmp_path / "old.db")
     with memorist.open(path, embedder="none") as memory:
         memory.add("blue whale")
 
         restore_backup(tmp_path / "old.db", path, overwrite=True)
 
-        assert texts(memory.list()) == ["red fox"]
-        assert list(memory.documents.list()) == []
+        assert "The port is 9090" in texts(memory.list())
+        assert "blue whale" not in texts(memory.list())
+        assert len(list(memory.documents.list())) == 2
+        assert memory.stats().schema == "001-schema"
         assert memory.check().problems == ()
     assert not list(tmp_path.glob("*.part*"))
 

@@ -22,17 +22,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memorist
+from before_release import place_old_database
 from memorist import Memorist, NotFound, StoreBusy, StoreError
 from memorist.embed.base import embed_documents
 from memorist.engine import recorder
-from memorist.store.migrations import load_migrations
-from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.sqlite.vectors import BLOCK_BITS
 from memorist.store.vector_scan import encode
 from memorist.text.tokenizer import list_stems
 from processes import expect, running, tell
 
-SQLITE = load_migrations("sqlite")  # the migrations of this version
 FRAGMENT = 6  # characters; an index stores a word without the beginning it shares with the one before
 VECTOR_FRAGMENT = 24  # bytes; a page may end within a vector
 
@@ -158,8 +156,8 @@ class Secret:
 
 
 def older_database(path: Path) -> str:
-    """A database as the first version made it, with the secret in it."""
-    SqliteBackend(str(path), migrations=dict(list(SQLITE.items())[:1])).close()
+    """A database of before the first release, with the secret in it."""
+    place_old_database(path, empty=True)
     id = str(uuid4())
     now = int(datetime.now(UTC).timestamp() * 1e6)
     connection = apsw.Connection(str(path))

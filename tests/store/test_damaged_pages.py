@@ -9,12 +9,11 @@ import apsw
 import pytest
 
 import memorist
+from before_release import place_old_database
 from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist, StoreBusy, StoreCorrupt, StoreError, salvage
 from memorist.cli.app import describe_error as for_people
 from memorist.present.framing import describe_error as for_agents
-from memorist.store.migrations import load_migrations
-from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.sqlite.pages import Pages
 from memorist.store.writes import content_hash
 
@@ -208,10 +207,9 @@ def test_a_full_text_index_that_is_gone_is_made_again_when_the_database_is_opene
 
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
-    """A database from before its full-text index was last made anew, which a migration does."""
+    """A database of before the first release."""
     path = tmp_path / "older.db"
-    migrations = load_migrations("sqlite")
-    SqliteBackend(str(path), migrations={name: sql for name, sql in migrations.items() if name < "013"}).close()
+    place_old_database(path, empty=True)
     with closing(apsw.Connection(str(path))) as raw:
         raw.executemany(
             """
@@ -234,7 +232,7 @@ def test_an_older_database_is_brought_up_to_date_though_its_full_text_index_is_g
 
 
 def test_an_older_database_that_cannot_be_brought_up_to_date_is_salvaged(older: Path, tmp_path: Path) -> None:
-    for number in list_pages(older)["memories_words_data"]:
+    for number in list_pages(older)["sqlite_autoindex__migrations_1"]:
         overwrite_page(older, number, "noise")
     before = older.read_bytes()
 

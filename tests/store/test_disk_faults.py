@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 import memorist
+from before_release import place_old_database
 from conftest import HashingEmbedder
 from failing_system import DEFECT, FULL, SHORT_CALLS, FailingSystem, Fault
 from memorist import Memorist, MemoristError
-from memorist.store.migrations import load_migrations
-from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.sqlite.connections import ConnectionPool
 from simulated_disk import IN_MEMORY, Disk
 
@@ -93,9 +92,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
             memory.forget(memory.add("forgotten").id)
             memory.transfer.backup(folder / "disk" / "memory.db.before-restore")
             memory.transfer.export(folder / "before.jsonl")
-        SqliteBackend(
-            str(folder / "disk" / "old.db"), migrations=dict(list(load_migrations("sqlite").items())[:4])
-        ).close()
+    place_old_database(folder / "disk" / "old.db")
     return folder
 
 

@@ -1,12 +1,9 @@
 """Older databases are brought up to date, newer ones refused, and a copy is kept."""
 
-import json
 from collections.abc import Mapping
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
-import apsw
 import pytest
 
 import memorist
@@ -14,7 +11,6 @@ from memorist import StoreError
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.store import Store
-from memorist.store.writes import content_hash
 from processes import contents, everything
 
 SQLITE = load_migrations("sqlite")  # the migrations of this version
@@ -126,88 +122,3 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(path: Path) -> Non
     assert "half" not in contents(path, "select name from sqlite_master")
     with memorist.open(path, embedder="none") as memory:
         assert everything(memory) == {"from before"}
-
-
-class TestFromTheFirstVersion:
-    """A database as the first version left it: memories whose two times were read one after the other."""
-
-    @pytest.fixture
-    def old(self, path: Path) -> Path:
-        first = dict(list(SQLITE.items())[:1])
-        SqliteBackend(str(path), migrations=first).close()
-        database = apsw.Connection(str(path))
-        for id, content, created in (
-            ("first-one", "The port is 8080", 1_000_000_000),
-            ("second-one", "The port is 9090", 2_000_000_000),
-        ):
-            database.execute(
-                """
-                insert into memories(
-                    id, namespace, content, content_hash, sector, tier, salience, created_at, updated_at, reinforced_at)
-                values (?, 'default', ?, ?, 'semantic', 'project', 0.5, ?, ?, ?)
-                """,
-                (id, content, content_hash(content), created, created + 120, created + 120),
-            )
-        snapshot = {
-            "content": "The port is 8080",
-            "salience": 0.2,
-            "title": None,
-            "tags": [],
-            "updated_at": 1_000_000_120,
-        }
-        snapshot |= {"project": None, "sector": "semantic", "tier": "project", "kind": None, "source": None}
-        database.execute(
-            "insert into memory_history(rid, version, replaced_at, snapshot) values (1, 1, ?, ?)",
-            (3_000_000_000, json.dumps(snapshot | {"summary": None, "metadata": {}})),
-        )
-        database.close()
-        return path
-
-    @pytest.mark.parametrize("word", ["port", "po*", "por*", "is"])
-    def test_it_is_sound_and_found_by_every_word_and_its_beginning(self, old: Path, word: str) -> None:
-        with memorist.open(old, embedder="none") as memory:
-            assert memory.check().ok
-            assert {hit.memory.id for hit in memory.search(word)} == {"first-one", "second-one"}
-
-    def test_its_full_text_index_is_filled_from_the_text_once(self, old: Path) -> None:
-        database = apsw.Connection(str(old))
-        for index in ("memories_stems", "memories_words"):
-            database.execute(f"insert into {index}({index}) values ('delete-all')")
-        database.close()
-
-        with memorist.open(old, embedder="none") as memory:
-            assert {hit.memory.id for hit in memory.search("port")} == {"first-one", "second-one"}
-            assert memory.check().ok
-        before = old.read_bytes()
-        with memorist.open(old, embedder="none") as memory:
-            assert len(memory.search("port")) == 2
-
-        assert old.read_bytes() == before
-
-    def test_what_was_not_dated_back_is_superseded_from_now_on(self, old: Path) -> None:
-        with memorist.open(old, embedder="none") as memory:
-            before = datetime.now(UTC)
-            memory.supersede("first-one", "second-one")
-
-            assert (memory.get("first-one").valid_until or before) > before
-            assert len(memory.search("port", as_of=before)) == 2
-
-    def test_the_salience_of_then_is_known(self, old: Path) -> None:
-        with memorist.open(old, embedder="none") as memory:
-            assert memory.get("first-one", as_of=2_500).salience == 0.2
-            assert memory.get("first-one").salience == 0.5
-
-    def test_what_a_process_of_that_version_still_adds_has_its_time(self, old: Path) -> None:
-        with memorist.open(old, embedder="none") as memory:
-            database = apsw.Connection(str(old))
-            database.execute(
-                """
-                insert into memories(
-                    id, namespace, content, content_hash, sector, tier, salience, created_at, updated_at, reinforced_at)
-                values ('late-one', 'default', 'late', x'09', 'semantic', 'project', 0.5, 5000000000, 5000000000, 0)
-                """
-            )
-            database.close()
-
-            assert len(memory.list(as_of=4_000)) == 2
-            assert len(memory.list(as_of=6_000)) == 3

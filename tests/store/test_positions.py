@@ -7,9 +7,6 @@ import pytest
 
 import memorist
 from memorist.engine import Memorist
-from memorist.store.migrations import load_migrations
-from memorist.store.sqlite.backend import SqliteBackend
-from memorist.store.writes import identity_hash
 
 DEPLOY = (
     "Which command ships the code to production?",
@@ -78,55 +75,3 @@ def test_an_import_makes_them_again(path: Path, tmp_path: Path) -> None:
         assert [hit.memory.content for hit in memory.search(QUERY)][:3] == list(DEPLOY)
     assert positions(other) == positions(path)
     assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "all.jsonl").read_bytes()
-
-
-class TestFromBeforeThereWerePositions:
-    @pytest.fixture
-    def old(self, path: Path) -> Path:
-        """A database of the version before, with two sessions written turn by turn."""
-        before = dict(list(load_migrations("sqlite").items())[:5])
-        SqliteBackend(str(path), migrations=before).close()
-        for number, (session, text) in enumerate(ALTERNATING, 1):
-            self.write_as_before(path, number, session, text)
-        return path
-
-    @staticmethod
-    def write_as_before(path: Path, number: int, session: str, text: str) -> None:
-        database = apsw.Connection(str(path))
-        database.execute(
-            """
-            insert into memories(
-                id, namespace, content, content_hash, kind, sector, tier, salience, created_at, updated_at,
-                reinforced_at, recorded_at)
-            values (?1, 'default', ?2, ?3, 'turn', 'semantic', 'session', 0.5, ?4, ?4, ?4, ?4)
-            """,
-            (f"turn-{number}", text, identity_hash(f"turn-{number}", text), 1_000_000 * number),
-        )
-        database.execute(
-            "insert into sessions(id, namespace, started_at) values (?, 'default', 0) on conflict do nothing",
-            (session,),
-        )
-        for usage in ("created", "reinforced"):
-            database.execute(
-                """
-                insert into session_memories(rid, sid, usage, at, latest)
-                select ?, sid, ?, 0, 0 from sessions where id = ?
-                on conflict do update set latest = max(latest, excluded.latest)
-                """,
-                (number, usage, session),
-            )
-        database.close()
-
-    def test_they_are_numbered_in_the_order_they_were_written(self, old: Path) -> None:
-        with memorist.open(old, embedder="none") as memory:
-            assert memory.check().ok
-            assert [hit.memory.content for hit in memory.search(QUERY)][:3] == list(DEPLOY)
-
-        assert positions(old) == [*zip(DEPLOY, (1, 2, 3), strict=True), *zip(HARBOUR, (1, 2, 3), strict=True)]
-
-    def test_so_are_those_that_a_process_of_that_version_still_writes(self, old: Path) -> None:
-        with memorist.open(old, embedder="none") as memory:
-            self.write_as_before(old, 7, "deploy", "One more question.")
-            memory.add("One more answer.", session="deploy")
-
-        assert positions(old)[3:5] == [("One more question.", 4), ("One more answer.", 5)]

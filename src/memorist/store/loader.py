@@ -56,7 +56,7 @@ _ONCE: Mapping[str, tuple[str, ...]] = {
     "session_memories": ("session", "usage"), "vectors": ("model",), "old_vectors": ("version", "model"),
     "part_vectors": (), "recalled": ("place",), "document_links": ("line", "target", "text"),
 }  # fmt: skip
-# As in the migration to parts: memories of several sentences without vectors of their parts.
+# Memories of several sentences whose vectors came without those of their parts.
 _MARK_UNCUT = """
     insert into uncut(rid)
     select m.rid from memories m

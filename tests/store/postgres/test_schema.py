@@ -52,8 +52,8 @@ class TestMigrations:
     def test_a_migration_that_fails_leaves_nothing(
         self, empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        first = load_migrations("postgres")["001-memories"]
-        broken = {"001-memories": first, "002-broken": "create table half(a integer); select 1 / 0"}
+        first = load_migrations("postgres")["001-schema"]
+        broken = {"001-schema": first, "002-broken": "create table half(a integer); select 1 / 0"}
 
         def fail() -> None:
             monkeypatch.setattr(schema, "load_migrations", lambda backend: broken)
@@ -63,11 +63,11 @@ class TestMigrations:
         with connect(empty_postgres_url) as admin:
             fail()
             assert admin.execute("select to_regclass('memories')").fetchone() == (None,)
-            monkeypatch.setattr(schema, "load_migrations", lambda backend: {"001-memories": first})
+            monkeypatch.setattr(schema, "load_migrations", lambda backend: {"001-schema": first})
             PostgresDatabase(empty_postgres_url, namespace="default").close()
             fail()
             assert admin.execute("select to_regclass('half')").fetchone() == (None,)
-            assert admin.execute("select name from _migrations").fetchall() == [("001-memories",)]
+            assert admin.execute("select name from _migrations").fetchall() == [("001-schema",)]
         monkeypatch.undo()
         PostgresDatabase(empty_postgres_url, namespace="default").close()
 

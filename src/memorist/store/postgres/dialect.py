@@ -16,7 +16,7 @@ from psycopg.types.string import StrBinaryDumper, TextBinaryLoader
 
 from memorist.store.database import Values, expand
 
-# Long texts are unique by their hash; see the head of 001-memories.sql.
+# Long texts are unique by their hash; see the head of 001-schema.sql.
 _HASHED = {"query", "text", "target"}
 _HASH = r"sha256(replace({}, '\', '\\')::bytea)"  # unlike `convert_to`, immutable
 

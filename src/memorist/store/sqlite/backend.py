@@ -24,6 +24,13 @@ from memorist.store.sqlite.keyword_index import SqliteKeywordIndex
 from memorist.store.sqlite.maintenance import purge_indexes, wipe_file
 from memorist.store.sqlite.vectors import SqliteVectors
 
+_COPIES = (
+    "[0-9][0-9][0-9]-",
+    BEFORE_RESTORE,
+    BEFORE_REPAIR,
+    BEFORE_REPLACEMENT,
+)  # the first: by migrations, of any version
+
 
 class SqliteBackend:
     """One SQLite file, created where there is none; `path` may be ":memory:"."""
@@ -95,10 +102,7 @@ class SqliteBackend:
         purge_indexes(connection)
 
     def wipe(self, *, copies: bool) -> None:
-        with self.database.reading() as connection:  # a newer program that migrated it since kept a copy, too
-            applied = SqliteSchema(self.database, connection).load_applied()
-        kept = [*(self._migrations | applied), BEFORE_RESTORE, BEFORE_REPAIR, BEFORE_REPLACEMENT]
-        wipe_file(self.database, kept if copies else [])
+        wipe_file(self.database, _COPIES if copies else ())
 
     def measure_size(self) -> int:
         if self.database.in_memory:

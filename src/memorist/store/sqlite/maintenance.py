@@ -73,10 +73,10 @@ def _rewrite(pool: ConnectionPool) -> None:
         raise StoreError(str(exc)) from exc
 
 
-def _remove_copies(file: Path, names: Iterable[str]) -> None:
+def _remove_copies(file: Path, reasons: Iterable[str]) -> None:
     try:
-        for name in names:
-            for copy in file.parent.glob(f"{glob.escape(f'{file.name}.before-{name}')}*"):  # unfinished ones, too
+        for reason in reasons:
+            for copy in file.parent.glob(f"{glob.escape(file.name)}.before-{reason}*"):  # unfinished ones, too
                 copy.unlink(missing_ok=True)
         sweep_parts(file.parent)
         sync_to_disk(file.parent)

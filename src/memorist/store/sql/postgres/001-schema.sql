@@ -1,8 +1,8 @@
--- The tables of SQLite's schema, with its names and meanings, for many namespaces at once.
+-- The schema of a database: the tables of SQLite's, with its names and meanings, for many namespaces at once.
 --
 -- `tenant` is the namespace that a connection was opened for. It leads every key, so that Citus can distribute all tables
 -- by it, and no statement of the store mentions it: its default is the connection's, and row security adds the rest. A
--- table with a column `tenant` is protected as soon as the migration that creates it has run (store/postgres/schema.py).
+-- table with a column `tenant` is protected as soon as the file that creates it has run (store/postgres/schema.py).
 --
 -- Row security decides which conditions an index may serve: only operators that are leakproof (= < > of numbers, texts
 -- and bytes), on plain columns. So ends of ids are a column here, and not an expression.
@@ -39,6 +39,7 @@ create table memories (
   access_count bigint not null default 0,
   accessed_at bigint,
   id_ending text collate "C" not null generated always as (right(id, 6)) stored,
+  expires_at bigint,  -- from then on nothing finds it; the next writes erase it
   primary key (tenant, rid),
   unique (tenant, namespace, id)
 );
@@ -54,6 +55,7 @@ create index memories_by_ending on memories(tenant, namespace, id_ending);
 create index memories_forgotten on memories(tenant, deleted_at) where deleted_at is not null;
 create index memories_superseded on memories(tenant, namespace) where valid_until is not null and deleted_at is null;
 create index memories_pinned on memories(tenant, namespace) where pinned = 1 and deleted_at is null;
+create index memories_expiring on memories(tenant, namespace, expires_at) where expires_at is not null;
 
 create table memory_tags (
   tenant text collate "C" not null default current_setting('memorist.tenant'),
@@ -91,6 +93,12 @@ create table strength_history (
 create index strength_history_by_memory on strength_history(tenant, rid, replaced_at);
 
 -- Vectors: unit length, float16, one a memory and model.
+--
+-- A vector of more than a thousand dimensions would be stored beside its row, and every comparison would fetch it from
+-- there: vectors stay in their rows as long as these fit a page.
+--
+-- The approximate indexes are not part of the schema: each is made when a namespace has vectors enough
+-- (store/postgres/vectors.py).
 
 -- The number of a model is made of its name, so that it is the same for every tenant, and one index serves them all.
 create table models (
@@ -108,7 +116,7 @@ create table vectors (
   tenant text collate "C" not null default current_setting('memorist.tenant'),
   rid bigint not null,
   model bigint not null,
-  vector halfvec not null,
+  vector halfvec storage main not null,
   primary key (tenant, rid, model),
   foreign key (tenant, rid) references memories(tenant, rid) on delete cascade,
   foreign key (tenant, model) references models(tenant, model)
@@ -119,7 +127,7 @@ create table old_vectors (
   rid bigint not null,
   version bigint not null,
   model bigint not null,
-  vector halfvec not null,
+  vector halfvec storage main not null,
   primary key (tenant, rid, version, model),
   foreign key (tenant, rid) references memories(tenant, rid) on delete cascade,
   foreign key (tenant, model) references models(tenant, model)
@@ -133,7 +141,7 @@ create table part_vectors (
   model bigint not null,
   first bigint not null,  -- characters of the content: from, and up to
   last bigint not null,
-  vector halfvec not null,
+  vector halfvec storage main not null,
   primary key (tenant, part),
   foreign key (tenant, rid) references memories(tenant, rid) on delete cascade,
   foreign key (tenant, model) references models(tenant, model)
@@ -148,7 +156,7 @@ create table unembedded (
   foreign key (tenant, rid) references memories(tenant, rid) on delete cascade
 );
 
--- Texts from before there were parts, and perhaps too long for one vector: the next `reembed` makes theirs anew.
+-- Memories that came with a vector of their own and none of their parts: the next `reembed` makes those.
 create table uncut (
   tenant text collate "C" not null default current_setting('memorist.tenant'),
   rid bigint not null,
@@ -232,6 +240,7 @@ create table sessions (
   started_at bigint not null,
   ended_at bigint,
   summary text collate "C",
+  deleted_at bigint,  -- it can be forgotten with the memories that were made in it, and restored with them
   primary key (tenant, sid),
   unique (tenant, namespace, id)
 );
@@ -252,7 +261,8 @@ create table session_memories (
 create index session_memories_by_session on session_memories(tenant, sid, rid);
 create index session_memories_by_position on session_memories(tenant, sid, position) where position is not null;
 
--- What was asked, and what came back. `facts` are the ids of the memory's facts at that time.
+-- What was asked, by which surface, and what came back, with what it put into a prompt (null: no prompt was written).
+-- The text of a memory there is gone when the memory is erased. `facts` are the ids of the memory's facts at that time.
 
 create table recalls (
   tenant text collate "C" not null default current_setting('memorist.tenant'),
@@ -265,6 +275,8 @@ create table recalls (
   profile text collate "C" not null,
   lens text collate "C",
   sid bigint,
+  surface text collate "C",
+  tokens bigint,
   primary key (tenant, recall),
   unique (tenant, namespace, id),
   foreign key (tenant, sid) references sessions(tenant, sid)  -- `set null` is a trigger: Citus has none with a tenant
@@ -280,6 +292,7 @@ create table recalled (
   score double precision not null,
   relevance double precision not null,
   facts text collate "C" not null default '[]' check (facts is json),
+  prompt text collate "C",
   primary key (tenant, recall, place),
   foreign key (tenant, recall) references recalls(tenant, recall) on delete cascade,
   foreign key (tenant, rid) references memories(tenant, rid) on delete cascade
@@ -359,6 +372,29 @@ create table document_links (
 );
 create unique index document_links_once on document_links(
   tenant, did, line, sha256(replace(target, '\', '\\')::bytea), sha256(replace(text, '\', '\\')::bytea));
+
+-- What was erased, so that no import of the same transcript brings it back. A digest of an id, keyed by a random salt,
+-- tells neither the id nor the text. Imports from other databases bring salts of their own.
+
+create table erased (
+  tenant text collate "C" not null default current_setting('memorist.tenant'),
+  erasure bigint generated by default as identity,
+  namespace text collate "C" not null,
+  salt text collate "C" not null,
+  digest text collate "C" not null,
+  erased_at bigint not null,
+  primary key (tenant, erasure),
+  unique (tenant, namespace, salt, digest)
+);
+
+-- How often each namespace was written to: whoever follows one is not told when others write.
+
+create table namespace_changes (
+  tenant text collate "C" not null default current_setting('memorist.tenant'),
+  namespace text collate "C" not null,
+  changes bigint not null,
+  primary key (tenant, namespace)
+) with (fillfactor = 50);
 
 -- Upkeep in the same transaction, row by row; each function touches rows of its own tenant only.
 
@@ -460,3 +496,296 @@ begin
   return old;
 end $$;
 create trigger sessions_leaving before delete on sessions for each row execute function sessions_leaving();
+
+-- An index of fields of metadata, for filters by them. The fields are named by their paths, as JSON lists of keys.
+-- It is a table, as row security lets no index on an expression, or on JSON, serve a condition.
+
+create table indexed_fields (
+  tenant text collate "C" not null default current_setting('memorist.tenant'),
+  field bigint generated by default as identity,
+  namespace text collate "C" not null,
+  path text collate "C" not null check (path is json),
+  primary key (tenant, field),
+  unique (tenant, namespace, path)
+);
+
+-- Long texts are cut, and numbers are rounded: the index narrows a filter down, and the metadata decide.
+create table memory_fields (
+  tenant text collate "C" not null default current_setting('memorist.tenant'),
+  field bigint not null,
+  kind text collate "C" not null,
+  text text collate "C" not null,  -- '' unless the kind is text
+  number double precision not null,  -- 0 unless it is a number
+  rid bigint not null,
+  primary key (tenant, field, kind, text, number, rid),
+  foreign key (tenant, field) references indexed_fields(tenant, field) on delete cascade,
+  foreign key (tenant, rid) references memories(tenant, rid) on delete cascade
+);
+create index memory_fields_by_memory on memory_fields(tenant, rid);
+
+-- The values at a path of metadata. A list stands for its items, to one level, as in filters.
+create function field_values(metadata text, path text)
+returns table(kind text, text text, number double precision) language sql immutable parallel safe as $$
+  with nodes as materialized (
+    select jsonb_path_query(
+      replace(replace(metadata, '\\', '\u005c'), '\u0000', '\ufffd')::jsonb,  -- an earlier version stored NULs
+      ('lax $' || (
+        select string_agg('.' || key::text, '' order by place)
+        from json_array_elements(path::json) with ordinality as keys(key, place)))::jsonpath) as node),
+  found as (
+    select node as value from nodes
+    union all
+    select item from nodes cross join lateral jsonb_array_elements(
+      case when jsonb_typeof(node) = 'array' then node else '[]' end) as items(item))
+  select distinct
+    case jsonb_typeof(value) when 'string' then 'text' when 'boolean' then value::text else jsonb_typeof(value) end,
+    case when jsonb_typeof(value) = 'string' then left(value #>> '{}', 200) else '' end,
+    case
+      when jsonb_typeof(value) <> 'number' then 0
+      when value::numeric > 1.7e308 then 'infinity'
+      when value::numeric < -1.7e308 then '-infinity'
+      else value::numeric::double precision end
+  from found
+$$;
+
+create function memories_indexed() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'UPDATE' then
+    delete from memory_fields where tenant = old.tenant and rid = old.rid;
+  end if;
+  insert into memory_fields(tenant, field, kind, text, number, rid)
+    select new.tenant, i.field, v.kind, v.text, v.number, new.rid
+    from indexed_fields i cross join lateral field_values(new.metadata, i.path) v
+    where i.tenant = new.tenant and i.namespace = new.namespace
+    on conflict do nothing;
+  return null;
+end $$;
+create trigger memories_indexed after insert on memories for each row when (new.metadata <> '{}')
+  execute function memories_indexed();
+create trigger memories_reindexed after update of metadata on memories for each row
+  when (old.metadata <> new.metadata) execute function memories_indexed();
+
+-- Full text: the tokens of the live memories, and how common each of them is.
+--
+-- A tsvector is a container here, of tokens that our own tokenizer has made, with their positions: neither a parser nor a
+-- ranking of PostgreSQL takes part. `stems` are for words, `words` for beginnings of words (a stem is no beginning).
+--
+-- The operator @@ is not leakproof: where row security adds a condition, no index serves it. So rows are found by the
+-- functions below, which run as the owner of the table and name the tenant themselves. For the owner, row security is not
+-- forced on this one table: it holds for the application's role.
+
+do $$
+begin
+  -- Lets an index of texts begin with a namespace, so that a search reads the postings of one.
+  create extension if not exists btree_gin;
+exception
+  when feature_not_supported or undefined_file or insufficient_privilege then
+    raise notice 'the extension btree_gin is not to be had: full-text search is slower with many namespaces';
+end $$;
+
+create table memory_texts (
+  tenant text collate "C" not null default current_setting('memorist.tenant'),
+  rid bigint not null,
+  namespace text collate "C" not null,
+  stems tsvector storage main not null,  -- in the row, and as they are: a search reads those of a thousand rows
+  words tsvector not null,
+  length integer not null,  -- tokens
+  columns text collate "C" not null,  -- the first position of each column, as number:position,...
+  clipped boolean not null,  -- whether there were too many positions for a tsvector
+  primary key (tenant, rid),
+  foreign key (tenant, rid) references memories(tenant, rid) on delete cascade
+);
+create index memory_texts_by_key on memory_texts(tenant, namespace, rid);
+create index memory_texts_clipped on memory_texts(tenant, namespace, rid) where clipped;
+alter table memory_texts enable row level security;
+create policy tenant_only on memory_texts
+  using (tenant = current_setting('memorist.tenant', true))
+  with check (tenant = current_setting('memorist.tenant', true));
+
+do $$
+declare
+  before text := case when exists (select 1 from pg_extension where extname = 'btree_gin')
+    then 'namespace, ' else '' end;
+  kind text;
+begin
+  -- A namespace belongs to one tenant, and one more column would make each search take twice as long.
+  -- Every search reads the list of entries that are still to be merged, and each merge takes a while: it is kept short.
+  foreach kind in array array['stems', 'words'] loop
+    execute format(
+      'create index memory_texts_%s on memory_texts using gin(%s %s) with (gin_pending_list_limit = 512)',
+      kind, before, kind);
+  end loop;
+end $$;
+
+-- The number of live memories with each token.
+create table vocabulary (
+  tenant text collate "C" not null default current_setting('memorist.tenant'),
+  namespace text collate "C" not null,
+  stemmed boolean not null,
+  term text collate "C" not null,
+  count bigint not null,
+  primary key (tenant, namespace, stemmed, term)
+) with (fillfactor = 80);
+
+create table text_statistics (
+  tenant text collate "C" not null default current_setting('memorist.tenant'),
+  namespace text collate "C" not null,
+  memories bigint not null,
+  tokens bigint not null,
+  changes bigint not null,  -- rows that came, changed or went so far
+  primary key (tenant, namespace)
+) with (fillfactor = 50);
+
+-- Memories whose tokens are not those of their text. Whoever writes empties it before the end of the transaction.
+create table unindexed (
+  tenant text collate "C" not null default current_setting('memorist.tenant'),
+  rid bigint not null,
+  primary key (tenant, rid),
+  foreign key (tenant, rid) references memories(tenant, rid) on delete cascade
+);
+
+create function memories_queued() returns trigger language plpgsql as $$
+begin
+  if new.deleted_at is null then
+    insert into unindexed(tenant, rid) values (new.tenant, new.rid) on conflict do nothing;
+  else
+    delete from memory_texts where tenant = new.tenant and rid = new.rid;
+    delete from unindexed where tenant = new.tenant and rid = new.rid;
+  end if;
+  return null;
+end $$;
+create trigger memories_queued after insert on memories for each row
+  when (new.deleted_at is null) execute function memories_queued();
+create trigger memories_requeued
+  after update of namespace, title, content, tags, source, segments, facts, deleted_at on memories for each row
+  when ((old.namespace, old.title, old.content, old.tags, old.source, old.segments, old.facts, old.deleted_at is null)
+    is distinct from
+    (new.namespace, new.title, new.content, new.tags, new.source, new.segments, new.facts, new.deleted_at is null))
+  execute function memories_queued();
+
+-- The statistics follow the tokens, one statement at a time. What a statement has changed is read first and by itself: Citus
+-- plans no statement that names a transition table and one of its own.
+
+create function memory_texts_counted() returns trigger language plpgsql as $$
+declare
+  texts text := concat_ws(' union all ',
+    case when tg_op <> 'DELETE' then 'select 1 as sign, n.* from new_texts n' end,
+    case when tg_op <> 'INSERT' then 'select -1 as sign, o.* from old_texts o' end);
+  changed record;
+begin
+  for changed in execute format($query$
+    with texts as materialized (%s),
+    words as (
+      select t.tenant, t.namespace, kind.stemmed, term, sum(t.sign) as count
+      from texts t
+      cross join lateral (values (true, t.stems), (false, t.words)) kind(stemmed, tokens)
+      cross join lateral unnest(tsvector_to_array(kind.tokens)) term
+      group by 1, 2, 3, 4
+      having sum(t.sign) <> 0),
+    lists as (
+      select tenant, namespace, array_agg(stemmed) as stemmed, array_agg(term) as terms, array_agg(count) as counts
+      from words group by 1, 2),
+    totals as (
+      select tenant, namespace, sum(sign) as memories, sum(sign * length) as tokens, count(*) as changes
+      from texts group by 1, 2)
+    select * from totals left join lists using (tenant, namespace)
+  $query$, texts) loop
+    insert into vocabulary as v (tenant, namespace, stemmed, term, count)
+      select changed.tenant, changed.namespace, w.stemmed, w.term, w.count
+      from unnest(changed.stemmed, changed.terms, changed.counts) w(stemmed, term, count)
+      on conflict (tenant, namespace, stemmed, term) do update set count = v.count + excluded.count;
+    if tg_op <> 'INSERT' then
+      delete from vocabulary v
+        where v.tenant = changed.tenant and v.namespace = changed.namespace and v.stemmed in (true, false)
+          and v.term = any(changed.terms) and v.count <= 0;
+    end if;
+    insert into text_statistics as s (tenant, namespace, memories, tokens, changes)
+      values (changed.tenant, changed.namespace, changed.memories, changed.tokens, changed.changes)
+      on conflict (tenant, namespace) do update
+        set memories = s.memories + excluded.memories, tokens = s.tokens + excluded.tokens,
+          changes = s.changes + excluded.changes;
+  end loop;
+  return null;
+end $$;
+create trigger memory_texts_inserted after insert on memory_texts referencing new table as new_texts
+  for each statement execute function memory_texts_counted();
+create trigger memory_texts_deleted after delete on memory_texts referencing old table as old_texts
+  for each statement execute function memory_texts_counted();
+create trigger memory_texts_updated after update on memory_texts
+  referencing old table as old_texts new table as new_texts
+  for each statement execute function memory_texts_counted();
+
+-- Return some tokens of a text with their positions, or all. Marking them and leaving out the rest is twenty times as fast
+-- as taking the text apart.
+create function read_tokens(vector tsvector, tokens text[]) returns text language sql immutable parallel safe
+return case
+  when tokens is null then setweight(vector, 'A')::text
+  else ts_filter(setweight(vector, 'A', tokens), '{a}')::text
+end;
+
+-- Return the rows that match a query, and of each the positions of some tokens. Of a row that had too many positions, those
+-- of a phrase may be missing: `loose` is the query without their order. The tenant is a value: of a setting, Citus does not
+-- know the node while it plans.
+create function scan_texts(namespace text, stemmed boolean, query tsquery, loose tsquery, tokens text[])
+returns table(rid bigint, length integer, columns text, clipped boolean, found text)
+language plpgsql stable security definer set plan_cache_mode = force_custom_plan rows 2000 as $$
+#variable_conflict use_column
+declare
+  own text := current_setting('memorist.tenant', true);
+begin
+  if stemmed then
+    return query
+      select t.rid, t.length, t.columns, t.clipped, read_tokens(t.stems, tokens)
+      from memory_texts t
+      where t.tenant = own and t.namespace = scan_texts.namespace and t.stems @@ query;
+  else
+    return query
+      select t.rid, t.length, t.columns, t.clipped, read_tokens(t.words, tokens)
+      from memory_texts t
+      where t.tenant = own and t.namespace = scan_texts.namespace and t.words @@ query;
+  end if;
+  if loose is not null then
+    return query
+      select t.rid, t.length, t.columns, t.clipped,
+        read_tokens(case when stemmed then t.stems else t.words end, tokens)
+      from memory_texts t
+      where t.tenant = own and t.namespace = scan_texts.namespace and t.clipped
+        and case when stemmed then t.stems @@ loose and not t.stems @@ query
+            else t.words @@ loose and not t.words @@ query end;
+  end if;
+end $$;
+
+-- Return the keys of the rows that match a query.
+create function find_texts(namespace text, stemmed boolean, query tsquery, loose tsquery)
+returns table(rid bigint)
+language plpgsql stable security definer set plan_cache_mode = force_custom_plan rows 2000 as $$
+#variable_conflict use_column
+declare
+  own text := current_setting('memorist.tenant', true);
+begin
+  if stemmed then
+    return query
+      select t.rid from memory_texts t
+      where t.tenant = own and t.namespace = find_texts.namespace and t.stems @@ query;
+  else
+    return query
+      select t.rid from memory_texts t
+      where t.tenant = own and t.namespace = find_texts.namespace and t.words @@ query;
+  end if;
+  if loose is not null then
+    return query
+      select t.rid from memory_texts t
+      where t.tenant = own and t.namespace = find_texts.namespace and t.clipped
+        and case when stemmed then t.stems @@ loose and not t.stems @@ query
+            else t.words @@ loose and not t.words @@ query end;
+  end if;
+end $$;
+
+do $$
+declare
+  name text;
+begin
+  foreach name in array array['scan_texts', 'find_texts'] loop
+    execute format('alter function %I set search_path = %I, pg_temp', name, current_schema());
+  end loop;
+end $$;
