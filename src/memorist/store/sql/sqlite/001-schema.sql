@@ -207,24 +207,24 @@ after update of title, content, tags, source, segments, facts, deleted_at on mem
     select new.rid, new.title, new.content, new.tags, new.source, new.segments, new.facts where new.deleted_at is null;
 end;
 
--- Which texts changed or went, in order: how an index of their words in memory keeps up without reading everything again.
--- New texts are known by their rids, which only grow, so that adding a memory costs nothing here.
+-- Which memories changed or went, in order, and what of them: how what is held in memory keeps up without reading
+-- everything again. New memories are known by their rids, which only grow, so that adding one costs nothing here.
 
-create table text_log (
+create table changes (
   seq integer primary key autoincrement,
-  rid integer not null
+  rid integer not null,
+  what integer not null  -- a sum: 1 any column, 2 its text, or if it is live, 4 its vector, or if it is live
 ) strict;
 
-create trigger memories_log_text
-after update of title, content, tags, source, segments, facts, deleted_at on memories begin
-  insert into text_log(rid) values (new.rid);
+create trigger memories_log_update after update on memories begin
+  insert into changes(rid, what) values (
+    new.rid,
+    iif((old.deleted_at is null) <> (new.deleted_at is null), 7, iif(
+      old.content is not new.content or old.title is not new.title or old.tags is not new.tags
+      or old.source is not new.source or old.segments is not new.segments or old.facts is not new.facts, 3, 1)));
 end;
-create trigger memories_log_removal after delete on memories begin
-  insert into text_log(rid) values (old.rid);
-end;
--- Whoever lags behind further reads everything again.
-create trigger text_log_shorten after insert on text_log begin
-  delete from text_log where seq = new.seq - 20000;
+create trigger memories_log_delete after delete on memories begin
+  insert into changes(rid, what) values (old.rid, 7);
 end;
 
 -- Other programs read this file with plain SQL, by the names and columns that mcb gave them: the live memories, and their
@@ -292,12 +292,6 @@ create table vector_blocks (
 ) strict;
 create index vector_blocks_open on vector_blocks(model, namespace, block) where data is null;
 
--- Which vectors came, changed or went, in order: how a scan in memory keeps up without reading everything again.
-create table vector_log (
-  seq integer primary key autoincrement,
-  rid integer not null
-) strict;
-
 create trigger vector_blocks_opened after update of data on vector_blocks
 when new.data is null and new.parts is not null begin
   update vector_blocks set parts = null where model = new.model and block = new.block and namespace = new.namespace;
@@ -307,7 +301,7 @@ end;
 create trigger vectors_log_insert after insert on vectors begin
   delete from unembedded where rid = new.rid;
   delete from uncut where rid = new.rid;
-  insert into vector_log(rid) values (new.rid);
+  insert into changes(rid, what) values (new.rid, 4);
   insert into vector_blocks(namespace, model, block)
     select m.namespace, new.model, new.rid >> 10
     from memories m
@@ -321,18 +315,17 @@ create trigger vectors_log_update after update on vectors begin
   delete from unembedded where rid = new.rid;
   delete from uncut where rid = new.rid;
   delete from part_vectors where rid = old.rid and model = old.model;
-  insert into vector_log(rid) values (new.rid);
+  insert into changes(rid, what) values (new.rid, 4);
   update vector_blocks set data = null where model = new.model and block = new.rid >> 10 and data is not null;
 end;
 create trigger vectors_log_delete after delete on vectors begin
   delete from part_vectors where rid = old.rid and model = old.model;
-  insert into vector_log(rid) values (old.rid);
+  insert into changes(rid, what) values (old.rid, 4);
   update vector_blocks set data = null where model = old.model and block = old.rid >> 10 and data is not null;
 end;
 
-create trigger memories_log_liveness after update of deleted_at on memories
+create trigger memories_open_block after update of deleted_at on memories
 when (old.deleted_at is null) <> (new.deleted_at is null) begin
-  insert into vector_log(rid) values (new.rid);
   update vector_blocks set data = null
     where model in (select model from models) and block = new.rid >> 10
       and namespace = new.namespace and data is not null;
@@ -472,6 +465,20 @@ create table session_memories (
 ) strict, without rowid;
 create index session_memories_by_session on session_memories(sid, rid);
 create index session_memories_by_position on session_memories(sid, position) where position is not null;
+
+-- The session that a memory was made in, and its place there, count as columns of it.
+create trigger session_memories_log_insert after insert on session_memories when new.usage = 'created' begin
+  insert into changes(rid, what) values (new.rid, 1);
+end;
+create trigger session_memories_log_update after update on session_memories when new.usage = 'created' begin
+  insert into changes(rid, what) values (new.rid, 1);
+end;
+create trigger session_memories_log_delete after delete on session_memories when old.usage = 'created' begin
+  insert into changes(rid, what) values (old.rid, 1);
+end;
+create trigger sessions_log_liveness after update of deleted_at on sessions begin
+  insert into changes(rid, what) select rid, 1 from session_memories where sid = new.sid and usage = 'created';
+end;
 
 -- An import writes none: the position follows the order of writing.
 create trigger session_memories_position after insert on session_memories

@@ -6,20 +6,80 @@ delete from _migrations;  -- that of 001-schema.sql takes the place of all
 -- For processes of an older version, which packed no parts.
 drop trigger if exists vector_blocks_without_parts;
 
--- One trigger for what follows a vector, not two.
-drop trigger if exists vectors_parts_update;
-drop trigger if exists vectors_parts_delete;
+-- One log of what changed, not two, and one trigger for what follows a vector.
+create table changes (
+  seq integer primary key autoincrement,
+  rid integer not null,
+  what integer not null  -- a sum: 1 any column, 2 its text, or if it is live, 4 its vector, or if it is live
+) strict;
+
+drop trigger memories_log_text;
+drop trigger memories_log_removal;
+drop trigger memories_log_liveness;
+drop trigger vectors_log_insert;
 drop trigger if exists vectors_log_update;
 drop trigger if exists vectors_log_delete;
+drop trigger if exists vectors_parts_update;
+drop trigger if exists vectors_parts_delete;
+drop table text_log;
+drop table vector_log;
+
+create trigger memories_log_update after update on memories begin
+  insert into changes(rid, what) values (
+    new.rid,
+    iif((old.deleted_at is null) <> (new.deleted_at is null), 7, iif(
+      old.content is not new.content or old.title is not new.title or old.tags is not new.tags
+      or old.source is not new.source or old.segments is not new.segments or old.facts is not new.facts, 3, 1)));
+end;
+create trigger memories_log_delete after delete on memories begin
+  insert into changes(rid, what) values (old.rid, 7);
+end;
+create trigger memories_open_block after update of deleted_at on memories
+when (old.deleted_at is null) <> (new.deleted_at is null) begin
+  update vector_blocks set data = null
+    where model in (select model from models) and block = new.rid >> 10
+      and namespace = new.namespace and data is not null;
+end;
+
+-- The session that a memory was made in, and its place there, count as columns of it.
+create trigger session_memories_log_insert after insert on session_memories when new.usage = 'created' begin
+  insert into changes(rid, what) values (new.rid, 1);
+end;
+create trigger session_memories_log_update after update on session_memories when new.usage = 'created' begin
+  insert into changes(rid, what) values (new.rid, 1);
+end;
+create trigger session_memories_log_delete after delete on session_memories when old.usage = 'created' begin
+  insert into changes(rid, what) values (old.rid, 1);
+end;
+create trigger sessions_log_liveness after update of deleted_at on sessions begin
+  insert into changes(rid, what) select rid, 1 from session_memories where sid = new.sid and usage = 'created';
+end;
+
+-- One trigger for a new vector, not one for each thing: to start one takes as long as most of what it does.
+create trigger vectors_log_insert after insert on vectors begin
+  delete from unembedded where rid = new.rid;
+  delete from uncut where rid = new.rid;
+  insert into changes(rid, what) values (new.rid, 4);
+  insert into vector_blocks(namespace, model, block)
+    select m.namespace, new.model, new.rid >> 10
+    from memories m
+    where m.rid = new.rid and not exists (
+      select 1 from vector_blocks b
+      where b.model = new.model and b.namespace = m.namespace and b.block = new.rid >> 10 and b.data is null)
+    on conflict (model, block, namespace) do update set data = null where data is not null;
+end;
 create trigger vectors_log_update after update on vectors begin
   delete from unembedded where rid = new.rid;
   delete from uncut where rid = new.rid;
   delete from part_vectors where rid = old.rid and model = old.model;
-  insert into vector_log(rid) values (new.rid);
+  insert into changes(rid, what) values (new.rid, 4);
   update vector_blocks set data = null where model = new.model and block = new.rid >> 10 and data is not null;
 end;
 create trigger vectors_log_delete after delete on vectors begin
   delete from part_vectors where rid = old.rid and model = old.model;
-  insert into vector_log(rid) values (old.rid);
+  insert into changes(rid, what) values (old.rid, 4);
   update vector_blocks set data = null where model = old.model and block = old.rid >> 10 and data is not null;
 end;
+
+-- Vectors of few dimensions are packed as they are stored, not rounded any more.
+update vector_blocks set data = null, parts = null where model in (select model from models where dimensions < 128);
