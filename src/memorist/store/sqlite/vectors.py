@@ -167,8 +167,8 @@ class SqliteVectors(Vectors):
         self._refresh_mirror(model)
 
     def compare(self, model: Model, vector: NDArray[np.float32], keys: Keys) -> Compared | None:
-        mirror = self._refresh_mirror(model)
-        return None if mirror is None else mirror.compare(vector, keys)
+        mirror = self._mirrors.get(model.name)  # as the search for the nearest has left it
+        return None if mirror is None or mirror.model != model else mirror.compare(vector, keys)
 
     def _refresh_mirror(self, model: Model) -> "_Mirror | None":
         """Return the scans, brought up to what is committed now; None if the model has no vectors yet."""
