@@ -101,7 +101,7 @@ def _describe(operation: Operation, definitions: dict[str, Schema]) -> dict[str,
 
 def _describe_parameters(operation: Operation) -> list[dict[str, Any]]:
     path = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        {"name": name, "in": "path", "required": True, "schema": {**operation.arguments[name].schema, "minLength": 1}}
         for name in operation.path_parameters
     ]
     query = [
