@@ -329,6 +329,17 @@ def list_operations(*rooms: type) -> tuple[Operation, ...]:
 # Tools: functions that a model may call
 
 
+def operation_of(method: Callable[..., Any]) -> Operation:
+    """Return the operation that a method of a memory is."""
+    found: Operation = getattr(method, "operation")  # noqa: B009
+    return found
+
+
+def describe_call(call: Callable[..., Any]) -> str:
+    """Return what a model is told of a tool: its docstring, as one line."""
+    return " ".join((inspect.getdoc(call) or "").split())
+
+
 def describe_arguments(call: Callable[..., Any], operation: Operation, offers: Sequence[str] = ()) -> Schema:
     """
     Return the schema of the arguments of a tool in front of an operation, as a model needs it.

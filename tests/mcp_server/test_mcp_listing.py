@@ -49,10 +49,10 @@ def test_an_argument_is_what_the_operation_says_of_it(path: Path) -> None:
 
     add, search = (tools[name].input_schema["properties"] for name in ("memory_add", "memory_search"))
     declared = MemoryFields.__annotations__
-    for name in ("summary", "kind", "salience", "created_at", "sector"):
+    for name in ("summary", "kind", "salience", "created_at", "if_exists"):
         (meta,) = declared[name].__metadata__
         assert add[name].items() >= meta.schema.items()
-    for name in ("project", "session", "kind", "tags"):
+    for name in ("session", "tags", "since", "as_of"):
         assert search[name]["description"] == FILTERS[name].description
     assert search["query"]["maxLength"] == MAX_QUERY_CHARACTERS
 

@@ -82,6 +82,7 @@ class ToolContext:
     "project session kind tags metadata since until as_of min_relevance include_superseded include_documents",
     answers={"results": list, "relevant": bool},
     may_answer={"degraded": str, "suggestion": str, "hidden": dict, **_QUOTED},
+    self_evident="project kind",
 )
 def memory_search(
     context: ToolContext,
@@ -259,6 +260,7 @@ def _session_entry(session: Session) -> Answer:
     f"{_FIELDS} project session sector facts created_at id if_exists",
     answers={"id": str, "known": bool},
     may_answer={"near": dict, "caution": str, **_WRITTEN},
+    self_evident="title tags facts project sector",
 )
 def memory_add(context: ToolContext, content: str, **fields: Any) -> Answer:
     """

@@ -6,7 +6,6 @@ Its own signature has what differs, and its docstring is what a model is told. E
 the list, so every word counts: what an argument means is told once, and the protocol's defaults are left out.
 """
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from typing import Any
 
 from mcp_types import Tool, ToolAnnotations
 
-from memorist.contract import Operation, describe_arguments
+from memorist.contract import Operation, describe_arguments, describe_call, operation_of
 from memorist.nesting import refuse_excess
 from memorist.schemas import Schema, validate_object
 
@@ -32,6 +31,7 @@ class ToolSpec:
     offers: tuple[str, ...]
     answers: Fields
     may_answer: Fields
+    self_evident: frozenset[str]
     destroys: bool
     is_idempotent: bool
 
@@ -44,7 +44,10 @@ class ToolSpec:
 
     @cached_property
     def input_schema(self) -> Schema:
-        return describe_arguments(self.call, self.operation, self.offers)
+        schema = describe_arguments(self.call, self.operation, self.offers)
+        for name in self.self_evident:
+            del schema["properties"][name]["description"]
+        return schema
 
     @property
     def output_schema(self) -> Schema:
@@ -68,20 +71,23 @@ def tool(
     *,
     answers: Fields,
     may_answer: Fields | None = None,
+    self_evident: str = "",
     destroys: bool = False,
     is_idempotent: bool = False,
 ) -> Callable[[Callable[..., dict[str, Any]]], ToolSpec]:
     """
     Make a tool of a function, in front of a method that is an operation.
 
-    It gets its own arguments by name, and those that it `offers` (names of the operation's) as keywords. Its answer has
-    the fields `answers` and `next`, and those of `may_answer` where they have a value.
+    It gets its own arguments by name, and those that it `offers` (names of the operation's) as keywords; what the
+    `self_evident` ones mean is not told. Its answer has the fields `answers` and `next`, and those of `may_answer`
+    where they have a value.
     """
-    operation: Operation = getattr(method, "operation")  # noqa: B009
 
     def make(call: Callable[..., dict[str, Any]]) -> ToolSpec:
-        named = tuple(offers.split())
-        return ToolSpec(call, operation, named, answers, may_answer or {}, destroys, is_idempotent)
+        return ToolSpec(
+            call, operation_of(method), tuple(offers.split()), answers, may_answer or {},
+            frozenset(self_evident.split()), destroys, is_idempotent,
+        )  # fmt: skip
 
     return make
 
@@ -92,7 +98,7 @@ def list_tools(tools: Iterable[ToolSpec], *, one_project: bool, read_only: bool)
     return [
         Tool(
             name=spec.name,
-            description=" ".join((inspect.getdoc(spec.call) or "").split()),
+            description=describe_call(spec.call),
             input_schema=_shorten(spec.input_schema, {"project"} if one_project else set(), told),
             output_schema=spec.output_schema,
             annotations=spec.annotations,
