@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 import memorist
 from memorist.engine.memory import ROOMS
 from memorist.engine.project_view import ProjectView
-from memorist.web.server_calls import ServerCalls
+from memorist.web.operations import ServerCalls
 
 
 def test_every_public_name_can_be_imported() -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import memorist
 from memorist import Memorist, MemoristError
 from memorist.errors import InvalidInput
-from memorist.mcp_server.calls import CALLS, ToolContext
-from memorist.mcp_server.tools import TOOLS, validate_arguments
+from memorist.mcp_server.calls import TOOLS, ToolContext
+from memorist.mcp_server.tools import validate_arguments
 
 # These take a callback, or go on for ever; `close` would end the test.
 LEFT_OUT = {"close", "watch"}
@@ -94,12 +94,12 @@ def test_a_method_refuses_wrong_types(
 @settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_tool_refuses_wrong_types(memory: Memorist, name: str, data: st.DataObject) -> None:
-    schema = TOOLS[name].to_tool(name, one_project=False).input_schema
+    schema = TOOLS[name].input_schema
     keys = st.sampled_from([*schema["properties"], "no such argument"])
     arguments = data.draw(st.dictionaries(keys, values, max_size=4))
     arguments |= {key: data.draw(st.one_of(st.text(max_size=20), values)) for key in schema.get("required", ())}
 
-    attempt(lambda: CALLS[name](ToolContext(memory, 6000), **validate_arguments(name, schema, arguments)))
+    attempt(lambda: TOOLS[name](ToolContext(memory, 6000), **validate_arguments(name, schema, arguments)))
 
 
 @pytest.mark.parametrize(

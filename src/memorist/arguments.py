@@ -67,9 +67,14 @@ class Meta:
 
 TimeLike = datetime | str | float  # a time as callers may give it
 
+# Of several types, the first is the usual one: a model is told no other.
 Names = str | Sequence[str]  # one, or several of which any will do
+Tags = Sequence[str] | str
 Text = Annotated[str, Meta(min_length=1)]
-QueryText = Annotated[str, Meta(max_length=MAX_QUERY_CHARACTERS)]
+QueryText = Annotated[
+    str, Meta('Plain words; "phrases" and identifiers match as written', max_length=MAX_QUERY_CHARACTERS)
+]
+MemoryId = Annotated[str, Meta("Id, or its last 6+ characters")]
 Time = Annotated[TimeLike, Meta('ISO 8601, seconds since 1970, or a phrase such as "3 weeks ago"')]
 AsOf = Annotated[TimeLike, Meta("As things stood at this time")]
 Fraction = Annotated[float, Meta(minimum=0, maximum=1)]
@@ -120,20 +125,23 @@ class Filters(TypedDict, total=False):
     tier: Annotated[Names | None, Meta("Only of this tier", check=_choices("tier", TIERS), hides="in another tier")]
     kind: Annotated[Names | None, Meta("Only of this kind", check=_names("kind"), hides="of another kind")]
     tags: Annotated[
-        Names | None,
+        Tags | None,
         Meta(
             "Only with this tag; of several, with all of them", check=validation.tag_names, hides="without all the tags"
         ),
     ]
     source: Annotated[Names | None, Meta("Only from this source", check=_names("source"), hides="from another source")]
-    since: Annotated[TimeLike | None, Meta("Only from this time on", check=_moment("since"), hides="older (--since)")]
+    since: Annotated[
+        TimeLike | None,
+        Meta("Only from this time on", check=_moment("since"), hides="older (--since)"),
+    ]
     until: Annotated[TimeLike | None, Meta("Only before this time", check=_moment("until"), hides="newer (--until)")]
     min_salience: Annotated[
         float | None, Meta("Only with at least this salience", minimum=0, maximum=1, check=_fraction("min_salience"))
     ]
     session: Annotated[
         str | None,
-        Meta("Only memories made or used in this session", check=validation.session_id, hides="not in that session"),
+        Meta("Only made or used in this session", check=validation.session_id, hides="not in that session"),
     ]
     fact_kind: Annotated[
         Names | None,
@@ -305,7 +313,7 @@ class DocumentFilters(ProfileOptions, total=False):
 
     project: Names | None
     sector: Names | None
-    tags: Annotated[Names | None, Meta("Must have all of them")]
+    tags: Annotated[Tags | None, Meta("Must have all of them")]
     since: Time | None
     until: Time | None
 
@@ -334,8 +342,8 @@ class MemoryFields(TypedDict, total=False):
     project: Annotated[str | None, Meta("The project it belongs to")]
     sector: Annotated[str | None, Meta("The part of memory it belongs to", enum=SECTORS)]
     tier: Annotated[str | None, Meta("How far it holds", enum=TIERS)]
-    kind: Annotated[str | None, Meta("What it is, in a word of your own: decision, bug, preference")]
-    tags: Annotated[Names | None, Meta("A tag")]
+    kind: Annotated[str | None, Meta("What it is in a word: decision, bug, preference")]
+    tags: Annotated[Tags | None, Meta("A tag")]
     salience: Annotated[float | None, Meta("How much it matters", minimum=0, maximum=1)]
     source: Annotated[str | None, Meta("Where it comes from")]
     title: Annotated[str | None, Meta("A title")]
@@ -343,10 +351,10 @@ class MemoryFields(TypedDict, total=False):
     metadata: Annotated[Mapping[str, Any] | None, Meta("A JSON object to store with it")]
     created_at: Annotated[TimeLike | None, Meta("When it happened, if not now")]
     expires_at: Annotated[TimeLike | None, Meta("From when on nothing finds it any more")]
-    id: Annotated[OwnId | None, Meta("An id of your own; the memory that has it already is replaced")]
+    id: Annotated[OwnId | None, Meta("An id of your own; what has it already is replaced")]
     if_exists: Annotated[str | None, Meta("If a memory has that id already", enum=IF_EXISTS)]
-    session: Annotated[str | None, Meta("An open session, in which this happens")]
-    facts: Annotated[str | FactMapping | Sequence[str | FactMapping] | None, Meta("A fact that it states")]
+    session: Annotated[str | None, Meta("The open session it happens in")]
+    facts: Annotated[Sequence[str | FactMapping] | str | FactMapping | None, Meta("A fact that it states")]
 
 
 class NewMemory(MemoryFields, total=False):
@@ -369,7 +377,7 @@ class MemoryChanges(TypedDict, total=False):
     sector: Annotated[str, Meta(enum=SECTORS)]
     tier: Annotated[str, Meta(enum=TIERS)]
     kind: Annotated[str | None, Meta(nullable=True)]
-    tags: Annotated[Names | None, Meta(nullable=True)]
+    tags: Annotated[Tags | None, Meta(nullable=True)]
     salience: Annotated[float, Meta("How much it matters", minimum=0, maximum=1)]
     source: Annotated[str | None, Meta("Where it comes from", nullable=True)]
     title: Annotated[str | None, Meta(nullable=True)]

@@ -19,6 +19,7 @@ from typing import Any, get_args, get_origin
 
 from memorist import validation
 from memorist.atomic_file import make_folder, write_atomically
+from memorist.embed import LOCAL_EMBEDDERS, parse_embedder_name
 from memorist.errors import ConfigError, InvalidInput
 from memorist.profiles import PROFILES
 from memorist.records import NEAR_ACTIONS
@@ -30,7 +31,7 @@ FORMER_NAME = "recollect"  # the project's name before; a user's database may st
 SYNCHRONOUS = ("full", "normal")
 
 # A project's file comes with the project, so it must not decide where the user's memories are sent,
-_PROJECT_EMBEDDERS = validation.LOCAL_EMBEDDERS
+_PROJECT_EMBEDDERS = LOCAL_EMBEDDERS
 # which model may read or write them, how long recalls are kept, what is not a secret, and which folders are trusted.
 _USER_ONLY = ("chat", "chat_add", "recall_days", "recall_megabytes", "redact_allow", "trusted")
 _MAX_PROJECT_FILE_BYTES = 16 * 1024  # the parser takes minutes for a longer one that is made for it
@@ -501,7 +502,7 @@ def _parse_list(text: str) -> Any:
 
 _CHECKS: Mapping[str, Callable[[Any], object]] = {
     **{name: partial(validation.required_name, what=name) for name in ("namespace", "project", "database", "models")},
-    "embedder": validation.embedder_name,
+    "embedder": parse_embedder_name,
     "profile": lambda value: validation.choice(value, PROFILES, "profile"),
     "threads": lambda value: validation.number(value, "threads", 1, 256),
     "busy_timeout": lambda value: validation.number(value, "busy_timeout", 0, 86_400),

@@ -117,14 +117,19 @@ class Operation:
         return tuple(part[1:-1] for part in self.path.split("/") if part.startswith("{"))
 
     @cached_property
-    def parameters(self) -> "Mapping[str, Parameter]":
-        """The arguments that a request can have, by their names in the signature."""
-        return {parameter.name: parameter for parameter in self._list_parameters()}
+    def arguments(self) -> "Mapping[str, Parameter]":
+        """The arguments that can be sent, by their names in the signature."""
+        return {argument.name: argument for argument in self._list_arguments()}
 
-    def _list_parameters(self) -> "Iterator[Parameter]":
+    @cached_property
+    def parameters(self) -> "Mapping[str, Parameter]":
+        """The arguments that a request has beside those in its path, by their names in the signature."""
+        return {name: argument for name, argument in self.arguments.items() if name not in self.path_parameters}
+
+    def _list_arguments(self) -> "Iterator[Parameter]":
         hints = get_type_hints(self.function, include_extras=True)
         names = dict(self.renamed)
-        hidden = {*self.path_parameters, *self.local, *(["if_version"] if self.conditional else [])}
+        hidden = {*self.local, *(["if_version"] if self.conditional else [])}
         for found in list(self.signature.parameters.values())[1:]:
             if found.kind is found.VAR_KEYWORD:
                 (keywords,) = get_args(hints[found.name])
@@ -319,6 +324,60 @@ def list_operations(*rooms: type) -> tuple[Operation, ...]:
         marked = (getattr(member, "operation", None) for member in members.values())
         found += [replace(one, room=room._name) for one in marked if one is not None]  # type: ignore[attr-defined]
     return tuple(found)
+
+
+# Tools: functions that a model may call
+
+
+def operation_of(method: Callable[..., Any]) -> Operation:
+    """Return the operation that a method of a memory is."""
+    found: Operation = getattr(method, "operation")  # noqa: B009
+    return found
+
+
+def describe_call(call: Callable[..., Any]) -> str:
+    """Return what a model is told of a tool: its docstring, as one line."""
+    return " ".join((inspect.getdoc(call) or "").split())
+
+
+def describe_arguments(call: Callable[..., Any], operation: Operation, offers: Sequence[str] = ()) -> Schema:
+    """
+    Return the schema of the arguments of a tool in front of an operation, as a model needs it.
+
+    The tool offers arguments of the operation under their names. Its own signature tells what differs from those, and
+    what it needs; its first parameter is its own affair.
+    """
+    hints = get_type_hints(call, include_extras=True)
+    _, *parameters = inspect.signature(call).parameters.values()
+    own = [one for one in parameters if one.kind is not one.VAR_KEYWORD]
+    properties: dict[str, Schema] = {}
+    for one in own:
+        inherited = operation.arguments.get(one.name)
+        schema = {**(inherited.schema if inherited else {}), **(argument_schema(hints[one.name]) or {})}
+        default = {} if one.default in (None, one.empty) else {"default": one.default}
+        properties[one.name] = _simplify(schema) | default
+    properties |= {name: _simplify(operation.arguments[name].schema) for name in offers}
+    required = [one.name for one in own if one.default is one.empty]
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+
+def _simplify(schema: Schema) -> Schema:
+    """Return a schema with the first of several types alone, and without what a method says better than a schema."""
+    kinds = schema.get("type", [])
+    kind = kinds[0] if isinstance(kinds, list) else kinds
+    kept = {name: schema[name] for name in _SHOWN_LIMITS.get(kind, ()) if name in schema}
+    items = {"items": _simplify(schema["items"])} if kind == "array" else {}
+    described = {"description": schema["description"]} if "description" in schema else {}
+    return {"type": kind, **kept, **items, **described}
+
+
+_NUMBER_LIMITS = ("minimum", "maximum")
+_SHOWN_LIMITS: Mapping[str, Sequence[str]] = {
+    "string": ("enum", "maxLength"),
+    "array": ("minItems", "maxItems"),
+    "integer": _NUMBER_LIMITS,
+    "number": _NUMBER_LIMITS,
+}
 
 
 # Schemas of arguments

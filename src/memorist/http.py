@@ -1,307 +1,166 @@
-"""The HTTP client for servers of language and embedding models.
+"""
+The client of one server over HTTP: it keeps connections, waits so long and no longer, and says why there is no answer.
 
-It sends JSON, reads JSON, server-sent events or JSON lines, tries again where a server is busy, and describes every
-failure in words fit for a user. Secrets are sent only as request headers. Errors are raised outside `except` blocks,
-so that not even their context refers to an exception that may quote a request with its key.
+Errors are raised outside `except` blocks, so that not even their context refers to an exception that may quote a
+request with its key.
 """
 
-import base64
 import contextlib
-import email.utils
 import http.client
 import io
-import json
 import math
-import random
-import re
 import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, TypeVar, cast
-from urllib.parse import SplitResult, unquote, urlsplit
+from typing import Any, cast
+from urllib.parse import SplitResult
 
-from memorist.errors import ConfigError, MemoristError
 from memorist.forks import renew_after_fork
 
-_MAX_QUOTE_CHARACTERS = 200  # of what a server says
-_MAX_REFUSAL_BYTES = 100_000
-_MAX_STREAM_BYTES = 32_000_000  # a stream that has no end must not fill the memory
-_MAX_ANSWER_BYTES = 64_000_000  # several times the vectors of a batch
-_MAX_WAITS = 2  # for an answer to begin, or to be there whole if it is not a stream: as many times the time-out
-_MAX_DELAY = 20.0  # seconds between two attempts, unless the server asks for more
 
-_TEMPORARY = frozenset({0, 408, 409, 429, *range(500, 600)})
-# How servers say that a text, or the texts of one request together, are more than the model takes.
-_TOO_LONG = re.compile(r"context (?:length|size)|too (?:long|large)|less than \d+ tokens|tokens per request", re.I)
+class Unreachable(Exception):
+    """There is no answer, or only a part of one. The reason is in the system's words: others may quote the request."""
 
-T = TypeVar("T")
-JsonObject = dict[str, Any]
-Sleep = Callable[[float], None]
-_ReadResponse = Callable[[http.client.HTTPConnection, "_Response"], T]
+    def __init__(self, reason: str, *, timed_out: bool = False) -> None:
+        super().__init__(reason)
+        self.timed_out = timed_out
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
-    """An API that serves models: the settings that locate it, and what to do where it fails."""
-
-    name: str
-    default_url: str
-    url_setting: str
-    key_setting: str
-    model_hint: str = "check the name of the model, and {url_setting} if you set it"  # if it has no such model
-    server_hint: str = "check the network, and {url_setting} if you set it"  # if it does not answer
-    key_header: str | None = None  # None: the key is a bearer token
-    key_host: str | None = None  # this host and its subdomains answer nobody without a key
-    headers: Mapping[str, str] = field(default_factory=dict)
-    complete_url: Callable[[str], str] = str
-
-
-def _complete_ollama_url(value: str) -> str:
-    """Read OLLAMA_HOST as Ollama does; for a server that listens on every address, use the loopback address."""
-    scheme, has_scheme, rest = value.rpartition("://")
-    authority, slash, path = rest.partition("/")
-    user, at, authority = authority.rpartition("@")
-    if authority.count(":") > 1 and "[" not in authority:
-        authority = f"[{authority}]"
-    host, colon, port = authority.rpartition(":")
-    if not colon or port.endswith("]"):
-        host, port = authority, ""
-    host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)
-    port = port or ("" if has_scheme else "11434")
-    return f"{scheme or 'http'}://{user}{at}{host}{':' if port else ''}{port}{slash}{path}"
-
-
-OPENAI = Service("openai", "https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY", key_host="api.openai.com")
-OLLAMA = Service(
-    "ollama",
-    "127.0.0.1",
-    "OLLAMA_HOST",
-    "OLLAMA_API_KEY",
-    "run `ollama pull {model}`",
-    "start it with `ollama serve`, or set OLLAMA_HOST",
-    complete_url=_complete_ollama_url,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """The rules for sending a request again. Times are in seconds."""
-
-    retries: int  # at most, after the first attempt
-    patience: float  # no attempt begins later than this after the first one
-    max_delay: float = math.inf  # a longer Retry-After is not waited for
-    first_delay: float = 0.5  # doubled each time; a server's Retry-After takes precedence
-    jitter: float = 0.5  # share of a delay that is random, so that many clients do not come back at once
-    statuses: Container[int] = _TEMPORARY
-
-    def delay(self, attempt: int) -> float:
-        return min(_MAX_DELAY, self.first_delay * 2.0**attempt) * random.uniform(1 - self.jitter, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A request without an answer: what the server said, or with status 0 why it could not be reached."""
-
-    status: int
-    text: str
-    retry_after: float | None = None  # seconds
-
-    @property
-    def reason(self) -> str:
-        """The message of an error response, in the form of one of the services or as plain text."""
-        text = self.text
-        with contextlib.suppress(LookupError, TypeError, ValueError, RecursionError):
-            error = json.loads(text)["error"]
-            text = str(error["message"] if isinstance(error, dict) else error)
-        return " ".join(text.split())
-
-    @property
-    def too_long(self) -> bool:
-        return self.status >= 400 and _TOO_LONG.search(self.reason) is not None
-
-    @property
-    def temporary(self) -> bool:
-        """True where the same request may succeed a little later."""
-        return self.status in _TEMPORARY and not self.too_long and "insufficient_quota" not in self.text
-
-
-# Makes the error to raise from a message for the user; the failure is None where an answer had begun.
-ErrorFactory = Callable[[str, Failure | None], MemoristError]
-
-
-class ModelClient:
+class HttpClient:
     """
-    Asks one model of a service. Safe to share between threads.
+    Sends requests to one server. Any number of threads may use it.
 
-    Connections are kept for further requests, except those of streams.
+    A connection is kept for the next request once its answer was read to the end. `timeout` is in seconds for each
+    wait, `answer_timeout` for all of an answer.
     """
 
-    def __init__(
-        self,
-        service: Service,
-        model: str,
-        *,
-        environ: Mapping[str, str],
-        timeout: float,
-        error: ErrorFactory,
-        sleep: Sleep,
-        base_url: str | None = None,
-        api_key: str | None = None,
-    ) -> None:
-        """Without a URL or a key, those of the environment are used. `timeout` is in seconds for each wait."""
-        self.name, self._model, self._service = f"{service.name}:{model}", model, service
-        self._endpoint = _Endpoint(
-            service,
-            (base_url or environ.get(service.url_setting, "")).strip(),
-            (api_key or environ.get(service.key_setting, "")).strip(),
-        )
-        self._timeout, self._error, self._sleep = timeout, error, sleep
-        self.server_hint = service.server_hint.format(url_setting=service.url_setting)
-        self._model_hint = service.model_hint.format(model=model, url_setting=service.url_setting)
-        self._idle: list[http.client.HTTPConnection] = []
+    def __init__(self, url: SplitResult, *, timeout: float, answer_timeout: float = math.inf) -> None:
+        self._url, self._timeout, self._answer_timeout = url, timeout, answer_timeout
         self._lock = threading.Lock()
+        self._idle: list[http.client.HTTPConnection] = []
+        self._generation = 0  # connections of an earlier one are not kept
         renew_after_fork(self)
         weakref.finalize(self, _close_all, self._idle)
 
-    @property
-    def url(self) -> str:
-        """The base URL without secrets."""
-        return self._endpoint.display_url
-
-    @property
-    def missing_key(self) -> str | None:
-        """A message for the user, where the server answers nobody without a key and none is set."""
-        key_host = self._service.key_host
-        if self._endpoint.key or not key_host or not f".{self._endpoint.host}".endswith(f".{key_host}"):
-            return None
-        return f"{self.name} needs a key: set {self._service.key_setting}"
-
-    def post(self, path: str, payload: JsonObject, retry: RetryPolicy) -> JsonObject | None:
-        """Return the JSON object that answers a request; None where the answer is something else."""
-
-        def read(connection: http.client.HTTPConnection, response: "_Response") -> bytes:
-            content = response.read(_MAX_ANSWER_BYTES + 1)
-            if len(content) > _MAX_ANSWER_BYTES:
-                raise self._endless_error(len(content))
-            with self._lock:  # only after a whole answer can the connection serve again
-                self._idle.append(connection)
-            return content
-
-        return parse_json_object(self._request(path, payload, retry, read, reuse=True))
-
-    def stream(self, path: str, payload: JsonObject, retry: RetryPolicy) -> Generator[str, None, None]:
-        """Yield the lines of an answer as they arrive. Closing the iterator closes the connection."""
-        connection, response = self._request(path, payload, retry, lambda connection, response: (connection, response))
-        response.lift_limit()
-        with contextlib.closing(connection):
-            rest, size = bytearray(), 0  # of a line, which may come in very many pieces
-            while piece := self._read_piece(response):
-                size += len(piece)
-                if size > _MAX_STREAM_BYTES:
-                    raise self._endless_error(size)
-                first, *lines = piece.split(b"\n")
-                rest += first
-                for line in lines:
-                    yield rest.removesuffix(b"\r").decode("utf-8", "replace")
-                    rest = bytearray(line)
-            if rest:
-                yield rest.decode("utf-8", "replace")
-
-    def _endless_error(self, size: int) -> MemoristError:
-        message = f"the answer of {self.name} has no end: it was stopped after {size // 1_000_000} MB"
-        return self._error(message, None)
-
-    def interruption_error(self, event: JsonObject | None = None) -> MemoristError:
-        """Return the error for an answer without an end; `event` is the server's error in place of one."""
-        if event is None:
-            return self._error(f"the answer of {self.name} breaks off before its end: try again", None)
-        reason = self._endpoint.quote(Failure(0, json.dumps(event)).reason)
-        return self._error(f"{self.name} broke off with an error ({reason}): try again", None)
-
     def close(self) -> None:
-        """Close the kept connections; a later request opens new ones."""
+        """Close the connections, those in use after their answers; a later request opens new ones."""
         with self._lock:
+            self._generation += 1
             _close_all(self._idle)
 
     def after_fork(self) -> None:
         """In a child: the parent goes on using the connections it opened."""
         self._lock = threading.Lock()
+        self._generation += 1
         self._idle.clear()
 
-    def _request(
-        self, path: str, payload: JsonObject, retry: RetryPolicy, read: _ReadResponse[T], *, reuse: bool = False
-    ) -> T:
-        """Send a request, again where that may help, and return what `read` makes of its answer."""
-        body = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
-        deadline, attempt = time.monotonic() + retry.patience, 0
-        while isinstance(outcome := self._attempt(path, body, read, reuse), Failure):
-            delay = retry.delay(attempt) if outcome.retry_after is None else outcome.retry_after
-            may_help = outcome.temporary and outcome.status in retry.statuses and attempt < retry.retries
-            if not may_help or delay > retry.max_delay or time.monotonic() + delay > deadline:
-                raise self._error(self._describe(outcome), outcome)
-            self._sleep(delay)
-            attempt += 1
-        return outcome
-
-    def _attempt(self, path: str, body: bytes, read: _ReadResponse[T], reuse: bool) -> T | Failure:
-        with self._lock:
-            connection = self._idle.pop() if self._idle else self._endpoint.new_connection(self._timeout)
-        reused = connection.sock is not None
-        failure: Failure | None = None
-        with contextlib.ExitStack() as stack:
-            stack.callback(connection.close)
-            try:
-                connection.request("POST", self._endpoint.target(path), body, self._endpoint.headers)
-                response = cast(_Response, connection.getresponse())
-                if response.status == 200:
-                    answer = read(connection, response)
-                    stack.pop_all()  # the connection stays open
-                    return answer
-                text = ""
-                with contextlib.suppress(OSError, http.client.HTTPException):  # the status says enough
-                    text = response.read(_MAX_REFUSAL_BYTES).decode("utf-8", "replace")
-                if reuse and response.isclosed() and not response.will_close:  # the refusal was read whole
-                    stack.pop_all()
-                    with self._lock:
-                        self._idle.append(connection)
-                failure = Failure(response.status, text, _parse_retry_after(response.getheader("Retry-After")))
-            except TimeoutError:
-                failure = Failure(0, f"no answer within {self._timeout:g} s")
-            except (OSError, http.client.HTTPException, UnicodeError) as exc:
-                if not reused:  # only the system's words are quoted: other messages may quote the request
-                    failure = Failure(0, getattr(exc, "strerror", None) or type(exc).__name__)
-        if failure is None:  # the server had closed a kept connection; each attempt uses one up
-            return self._attempt(path, body, read, reuse)
-        return failure
-
-    def _read_piece(self, response: "_Response") -> bytes:
-        """Return the next bytes that have arrived; none at the end."""
+    @contextlib.contextmanager
+    def send(
+        self,
+        method: str,
+        target: str,
+        body: bytes | Iterable[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Iterator["Answer"]:
+        """Send a request, and give its answer to be read; one that is not read to its end costs the connection."""
+        generation = self._generation
+        connection, response = self._exchange(method, target, body, headers or {})
         try:
-            return response.read1(65536)
-        except TimeoutError:
-            error = self._error(f"{self.name} said nothing more for {self._timeout:g} s: try again", None)
-        except (OSError, http.client.HTTPException, ValueError):
-            error = self.interruption_error()
-        raise error
+            yield Answer(response, self._timeout)
+        finally:
+            is_whole = response.isclosed() and not response.will_close
+            with self._lock:
+                if is_kept := is_whole and generation == self._generation:
+                    self._idle.append(connection)
+            if not is_kept:
+                response.close()
+                connection.close()
 
-    def _describe(self, failure: Failure) -> str:
-        """Say what happened, why, and what to do."""
-        url, status, reason = self.url, failure.status, self._endpoint.quote(failure.reason)
-        if status == 0:
-            return f"cannot reach {self.name} at {url} ({reason}): {self.server_hint}"
-        if status in (401, 403):  # the reason is not quoted: servers repeat parts of a key they refuse
-            return f"{url} refused the key: set {self._service.key_setting} to one it accepts"
-        if status == 404:
-            return f"{url} has no model {self._model} ({reason}): {self._model_hint}"
-        if failure.temporary:
-            when = f"in {failure.retry_after:.0f} s" if failure.retry_after else "later"
-            return f"{url} answered {status} ({reason}): try again {when}"
-        return f"{url} answered {status} for {self.name}: {reason}"
+    def _exchange(
+        self, method: str, target: str, body: bytes | Iterable[bytes] | None, headers: Mapping[str, str]
+    ) -> "tuple[http.client.HTTPConnection, _Response]":
+        can_repeat = body is None or isinstance(body, bytes)
+        while True:
+            connection = self._take() if can_repeat else self._connect()
+            reused = connection.sock is not None
+            failure: Unreachable | None = None
+            with contextlib.ExitStack() as stack:
+                stack.callback(connection.close)
+                try:
+                    if not reused:
+                        connection.connect()
+                    with contextlib.nullcontext() if reused else contextlib.suppress(*_REFUSED_BODY):
+                        connection.request(method, target, body, headers)
+                    response = cast(_Response, connection.getresponse())
+                    stack.pop_all()  # the connection stays open
+                    return connection, response
+                except (OSError, http.client.HTTPException, UnicodeError) as exc:
+                    failure = _describe_failure(exc, self._timeout)
+            if not reused or failure.timed_out:
+                raise failure
+            # The server had closed a kept connection; each attempt uses one up.
+
+    def _take(self) -> http.client.HTTPConnection:
+        with self._lock:
+            return self._idle.pop() if self._idle else self._connect()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        """Return a connection that is not open yet."""
+        kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
+        connection = kind(self._url.hostname or "", self._url.port, timeout=self._timeout)
+        connection.response_class = partial(_Response, seconds=self._answer_timeout)  # type: ignore[assignment]
+        return connection
+
+
+class Answer:
+    """An answer that is read; raises Unreachable where it breaks off."""
+
+    def __init__(self, response: "_Response", timeout: float) -> None:
+        self._response, self._timeout = response, timeout
+        self.status, self.reason = response.status, response.reason
+
+    def header(self, name: str) -> str | None:
+        return self._response.getheader(name)
+
+    def read(self, limit: int | None = None) -> bytes:
+        """Return all of the rest, or so many bytes of it."""
+        return self._read(self._response.read, limit)
+
+    def read_piece(self, limit: int) -> bytes:
+        """Return the next bytes that have arrived; none at the end."""
+        return self._read(self._response.read1, limit)
+
+    def read_line(self) -> bytes:
+        return self._read(self._response.readline, -1)
+
+    def lift_limit(self) -> None:
+        """Let the answer take any time, as long as something comes."""
+        self._response.lift_limit()
+
+    def _read(self, read: Callable[[Any], bytes], limit: int | None) -> bytes:
+        try:
+            return read(limit)
+        except (OSError, http.client.HTTPException, ValueError) as exc:
+            failure = _describe_failure(exc, self._timeout)
+        raise failure
+
+
+_REFUSED_BODY = (BrokenPipeError, ConnectionResetError)  # the server may have answered before all of it was sent
+_REASONS: Mapping[type[Exception], str] = {
+    http.client.RemoteDisconnected: "it closed the connection",
+    http.client.IncompleteRead: "the answer broke off",
+    http.client.BadStatusLine: "it does not speak HTTP",
+}
+
+
+def _describe_failure(error: Exception, timeout: float) -> Unreachable:
+    if isinstance(error, TimeoutError):
+        return Unreachable(f"no answer within {timeout:g} s", timed_out=True)
+    reason = _REASONS.get(type(error)) or getattr(error, "strerror", None)
+    return Unreachable(reason or type(error).__name__)
 
 
 class _Response(http.client.HTTPResponse):
@@ -333,100 +192,6 @@ class _TimedReader(io.RawIOBase):
     def close(self) -> None:
         self._raw.close()
         super().close()
-
-
-class _Endpoint:
-    """A base URL and a key for it. `display_url` may be shown; `headers` go with every request."""
-
-    def __init__(self, service: Service, url: str, key: str) -> None:
-        """The key is sent in the service's own header or as a bearer token; without one, a user in the URL will do."""
-        if not (key.isascii() and key.isprintable()):
-            raise ConfigError(f"the key in {service.key_setting} has characters that no key has: copy it again")
-        self._url = parts = _parse_url(service.complete_url(url or service.default_url), service.url_setting)
-        self.key, self.host = key, parts.hostname or ""
-        self.display_url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
-        self.headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "memorist"}
-        self.headers |= service.headers
-        user, password = unquote(parts.username or ""), unquote(parts.password or "")
-        if key and service.key_header:
-            self.headers[service.key_header] = key
-        elif key:
-            self.headers["Authorization"] = f"Bearer {key}"
-        elif user:
-            self.headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
-        self._secrets = [secret for secret in (key, password or user) if secret]
-
-    def new_connection(self, timeout: float) -> http.client.HTTPConnection:
-        """Return a connection that is not open yet; `timeout` is in seconds for each wait."""
-        kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
-        connection = kind(self.host, self._url.port, timeout=timeout)
-        connection.response_class = partial(_Response, seconds=_MAX_WAITS * timeout)  # type: ignore[assignment]
-        return connection
-
-    def target(self, path: str) -> str:
-        return f"{self._url.path.rstrip('/')}{path}" + (f"?{self._url.query}" if self._url.query else "")
-
-    def quote(self, text: str) -> str:
-        """Shorten a server's words; secrets are masked before the cut can halve one."""
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text[:_MAX_QUOTE_CHARACTERS]
-
-
-def parse_events(lines: Iterable[str]) -> Iterator[JsonObject]:
-    """Yield the JSON objects of server-sent events, up to the first event that holds something else."""
-    data: list[str] = []
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name == "data":
-            data.append(value.removeprefix(" "))
-        elif not line and data:
-            event = parse_json_object("\n".join(data))
-            if event is None:  # such as [DONE], OpenAI's end mark
-                return
-            yield event
-            data = []
-
-
-def parse_json_lines(lines: Iterable[str]) -> Iterator[JsonObject]:
-    """Yield a JSON object a line, up to the first line that holds something else."""
-    for line in filter(str.strip, lines):
-        event = parse_json_object(line)
-        if event is None:
-            return
-        yield event
-
-
-def parse_json_object(text: str | bytes) -> JsonObject | None:
-    """Return a JSON object, or None for anything else."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _parse_retry_after(value: str | None) -> float | None:
-    """Return the seconds to wait, from a header that holds seconds or a date."""
-    value = (value or "").strip()
-    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", value):
-        return float(value)
-    try:
-        until = email.utils.parsedate_to_datetime(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
-
-
-def _parse_url(url: str, setting: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        valid = False
-    if not valid or re.search(r"[\s\x00-\x1f]", url):  # the value is not shown: it may hold a password
-        raise ConfigError(f"the base URL is not of the form https://host:port/path: check {setting}")
-    return parts
 
 
 def _close_all(connections: list[http.client.HTTPConnection]) -> None:

@@ -1,33 +1,12 @@
-"""JSON Schemas of what callers send: the building blocks of them, and validation of a value against one."""
+"""JSON Schemas of what callers send, and validation of a value against one."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from memorist.errors import InvalidInput
 from memorist.validation import quote
 
 Schema = dict[str, Any]
-
-# Building blocks
-
-
-def describe(type: str | list[str], description: str = "", **limits: Any) -> Schema:
-    """Return the schema of a type, with its limits."""
-    return {"type": type, **limits} | ({"description": description} if description else {})
-
-
-text, integer, boolean = partial(describe, "string"), partial(describe, "integer"), partial(describe, "boolean")
-texts = partial(describe, "array", items={"type": "string"})
-fraction = partial(describe, "number", minimum=0, maximum=1)
-
-
-def list_schema(items: Schema) -> Schema:
-    return {"type": "array", "items": items}
-
-
-def object_schema(properties: Mapping[str, Schema], *required: str) -> Schema:
-    return {"type": "object", "properties": dict(properties), "required": list(required)}
 
 
 def nullable(schema: Schema) -> Schema:
@@ -36,8 +15,6 @@ def nullable(schema: Schema) -> Schema:
     null = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
     return {**schema, "type": [*types, "null"], **null}
 
-
-# Validation
 
 _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
     "string": ((str,), "text"),

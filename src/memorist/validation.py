@@ -29,16 +29,6 @@ MAX_TAGS = 100
 _MAX_INDEXED_KEYS = 3  # of a path of metadata, as the triggers of the databases follow it
 _MAX_INDEXED_FIELDS = 20
 MAX_LIMIT = 1000
-LOCAL_EMBEDDERS = ("local", "none")  # nothing leaves the machine
-EMBEDDER_FORMS = (
-    f"{', '.join(map(repr, LOCAL_EMBEDDERS))}, 'onnx:FOLDER', 'openai:MODEL', 'ollama:MODEL', "
-    "or an object with model_id, dimensions and embed(texts)"
-)
-PROVIDERS = {  # with an example
-    "onnx": "onnx:~/models/all-MiniLM-L6-v2",
-    "openai": "openai:text-embedding-3-small",
-    "ollama": "ollama:nomic-embed-text",
-}
 CHAT_PROVIDERS = ("anthropic", "openai", "ollama")
 
 _NOT_IN_ID = ("Cc", "Cs", "Zl", "Zp")  # control characters, halves of surrogate pairs, and ends of lines
@@ -495,19 +485,6 @@ def indexed_fields(value: object, what: str) -> tuple[tuple[str, ...], ...]:
     if len(paths) > _MAX_INDEXED_FIELDS:
         raise InvalidInput(f"{what} names {len(paths)} fields; at most {_MAX_INDEXED_FIELDS} are indexed")
     return tuple(dict.fromkeys(paths))
-
-
-def embedder_name(value: str) -> tuple[str, str]:
-    """The provider that a setting names and, where it has several models, the model."""
-    name = value.strip()
-    provider, _, model = name.partition(":")
-    if name in LOCAL_EMBEDDERS:
-        return provider, model
-    if provider not in PROVIDERS:
-        raise InvalidInput(f"{value!r} is not an embedder: use {EMBEDDER_FORMS}")
-    if not model.strip():
-        raise InvalidInput(f"{value!r} names no model: write {provider}:MODEL, as in {PROVIDERS[provider]!r}")
-    return provider, model.strip()
 
 
 def chat_model(value: str) -> tuple[str, str]:

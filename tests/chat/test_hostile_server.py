@@ -78,7 +78,7 @@ def test_headers_without_an_end_are_waited_for_no_longer_than_an_answer() -> Non
 
 
 def test_a_vector_without_an_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memorist.http._MAX_ANSWER_BYTES", 1_000_000)
+    monkeypatch.setattr("memorist.model_client._MAX_ANSWER_BYTES", 1_000_000)
     body = itertools.chain([STREAM], itertools.repeat(b" " * 65536))
     with answering(body) as url, pytest.raises(EmbedderError, match="has no end"):
         OpenAIEmbedder("m", base_url=url, retries=0).embed(["one"])
@@ -91,7 +91,7 @@ def test_a_vector_that_never_comes_is_not_waited_for() -> None:
 
 def test_a_line_in_tiny_pieces_is_not_copied_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is, this takes as long as copying 80 GB."""
-    monkeypatch.setattr("memorist.http._MAX_STREAM_BYTES", 400_000)
+    monkeypatch.setattr("memorist.model_client._MAX_STREAM_BYTES", 400_000)
     pieces = itertools.chain([CHUNKED], itertools.repeat(b"1\r\na\r\n" * 1000))
     with answering(pieces) as url, pytest.raises(ChatError, match="has no end"):
         ask(url)

@@ -508,7 +508,7 @@ class TestBrokenAnswers:
 
     @every_provider
     def test_a_stream_that_never_ends(self, server: ModelServer, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("memorist.http._MAX_STREAM_BYTES", 10_000)
+        monkeypatch.setattr("memorist.model_client._MAX_STREAM_BYTES", 10_000)
         server.script = [says(*["and so on " * 10] * 1000)]
 
         assert failure(server, model).startswith(f"the answer of {model} has no end")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from answer_schemas import check_answer
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
 from mcp_processes import command, environment
@@ -44,6 +45,7 @@ class Agent:
         assert not result.is_error, text_of(result)
         assert json.loads(text_of(result)) == result.structured_content
         answer: dict[str, Any] = result.structured_content
+        check_answer(tool, answer)
         return answer
 
     def refused(self, tool: str, /, **arguments: Any) -> str:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 from mcp import MCPError
-from mcp_agents import ERAS, serving
+from mcp_agents import ERAS, over_stdio, serving
 from mcp_processes import environment
 
 import memorist
+from memorist.arguments import FILTERS, MemoryFields
+from memorist.validation import MAX_QUERY_CHARACTERS
 
 TOOLS = (
     "memory_search memory_get memory_timeline memory_add memory_update memory_supersede memory_forget memory_context"
@@ -32,13 +34,39 @@ def test_there_are_eight_tools_with_schemas_of_what_they_take_and_give(path: Pat
         assert tool.output_schema["type"] == "object"
 
 
-def test_the_list_without_output_schemas_is_under_2000_tokens(path: Path) -> None:
-    with serving(path) as agent:
-        tools = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in agent.tools().values()]
-    for tool in tools:
-        del tool["outputSchema"]
+def test_the_list_as_a_client_gets_it_is_under_2000_tokens(path: Path) -> None:
+    with over_stdio(path) as agent:
+        listed = agent.do(agent.client.list_tools)
 
-    assert len(json.dumps(tools)) < 2000 * CHARACTERS
+    assert all(tool.output_schema for tool in listed.tools)
+    assert len(listed.model_dump_json(by_alias=True, exclude_none=True)) < 2000 * CHARACTERS
+
+
+def test_an_argument_is_what_the_operation_says_of_it(path: Path) -> None:
+    """One field is declared once: a tool offers it with the type, the limits and the meaning that it has there."""
+    with serving(path) as agent:
+        tools = agent.tools()
+
+    add, search = (tools[name].input_schema["properties"] for name in ("memory_add", "memory_search"))
+    declared = MemoryFields.__annotations__
+    for name in ("summary", "kind", "salience", "created_at", "if_exists"):
+        (meta,) = declared[name].__metadata__
+        assert add[name].items() >= meta.schema.items()
+    for name in ("session", "tags", "since", "as_of"):
+        assert search[name]["description"] == FILTERS[name].description
+    assert search["query"]["maxLength"] == MAX_QUERY_CHARACTERS
+
+
+def test_what_an_argument_means_is_told_once(path: Path) -> None:
+    with serving(path) as agent:
+        told = [
+            argument["description"]
+            for tool in agent.tools().values()
+            for argument in tool.input_schema["properties"].values()
+            if "description" in argument
+        ]
+
+    assert len(told) == len(set(told))
 
 
 def test_annotations_say_what_a_tool_does_to_memories(path: Path) -> None:

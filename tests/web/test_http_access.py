@@ -29,9 +29,8 @@ from memorist.errors import ConfigError, InvalidInput, NotFound
 from memorist.listening import ListenAddress
 from memorist.web.access import HostNames, TokenAuth
 from memorist.web.app import _problem_response
-from memorist.web.operations import OPERATIONS
+from memorist.web.operations import OPERATIONS, ServerCalls
 from memorist.web.server import ServeOptions, serve
-from memorist.web.server_calls import ServerCalls
 from patience import LONGEST
 from web_server import TOKEN, WebServer, web_server
 

@@ -26,9 +26,8 @@ from memorist.evaluate.report import list_runs
 from memorist.validation import quote
 from memorist.views import Change, EvalResult, ReviewItem
 from memorist.web.access import TokenAuth
-from memorist.web.operations import OPERATIONS
-from memorist.web.server_calls import ServerCalls
-from memorist.web.transport import multipart
+from memorist.web.operations import OPERATIONS, ServerCalls
+from memorist.web.remote import multipart
 from patience import LONGEST
 from web_server import TOKEN, WebServer, web_server
 

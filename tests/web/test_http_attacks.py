@@ -21,8 +21,8 @@ from test_http_access import ask
 
 import memorist
 from memorist.web.access import TokenAuth
-from memorist.web.connections import HEADER_SECONDS, MAX_CONNECTIONS
 from memorist.web.events import MAX_LISTENERS
+from memorist.web.server import HEADER_SECONDS, MAX_CONNECTIONS
 from patience import LONGEST
 from web_server import TOKEN, WebServer, web_server
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memorist.cli.web import DEFAULT_PORT
-from memorist.web import connections, events, memories, requests, streams
+from memorist.web import events, memories, requests, server, streams
 from memorist.web.operations import OPERATIONS
 from web_server import TOKEN, web_server
 
@@ -51,8 +51,8 @@ def test_every_path_is_named() -> None:
 
 
 def test_the_limits_are_those_of_the_code() -> None:
-    assert f"| connections | {connections.MAX_CONNECTIONS};" in PAGE
-    assert f"within {connections.HEADER_SECONDS:g} seconds" in PAGE
+    assert f"| connections | {server.MAX_CONNECTIONS};" in PAGE
+    assert f"within {server.HEADER_SECONDS:g} seconds" in PAGE
     assert f"| a body | {requests.MAX_BODY_BYTES >> 20} MiB within {requests.BODY_SECONDS:g} seconds" in PAGE
     assert f"an import {streams.MAX_UPLOAD_BYTES >> 30} GiB" in PAGE
     assert f"| listeners for events | {events.MAX_LISTENERS} |" in PAGE

@@ -23,8 +23,7 @@ from schemathesis.specs.openapi.checks import (
 
 import memorist
 from memorist.web.openapi import build_document
-from memorist.web.operations import OPERATIONS
-from memorist.web.server_calls import ServerCalls
+from memorist.web.operations import OPERATIONS, ServerCalls
 from patience import LONGEST
 from web_server import TOKEN, WebServer, web_server
 

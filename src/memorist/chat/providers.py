@@ -9,10 +9,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from memorist.embed.remote import OLLAMA, OPENAI
 from memorist.errors import ChatError, ConfigError
-from memorist.http import (
-    OLLAMA,
-    OPENAI,
+from memorist.model_client import (
     Failure,
     JsonObject,
     ModelClient,

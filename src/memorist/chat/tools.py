@@ -4,12 +4,13 @@ A call is answered in JSON, with `{"error": ...}` where it failed: a model can r
 """
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 from memorist import validation
-from memorist.arguments import DEFAULT_TOOL_HITS
+from memorist.arguments import DEFAULT_TOOL_HITS, Meta
 from memorist.chat.providers import Tool, ToolCall
+from memorist.contract import describe_arguments, describe_call, operation_of
 from memorist.documents import DocumentHit
 from memorist.engine import Memorist
 from memorist.engine.prompts import record_hits, record_option
@@ -28,38 +29,6 @@ _MAX_CONTENT_CHARACTERS = 1200  # of one memory
 _MAX_LABEL_CHARACTERS = 100  # of a project, kind, title or source
 _MAX_REDACTED = 10  # secrets that an answer names, by kind and place
 _SOURCE = "chat"
-
-SEARCH_TOOL = Tool(
-    "memory_search",
-    "Search the user's memory: notes, decisions, earlier conversations and indexed files, by word and by meaning. Use "
-    "it whenever the answer may depend on something that was said or decided before. Results come best first; a "
-    "relevance below 0.5 is probably not about the question.",
-    {
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "description": "What to search for, as a question or in keywords."},
-            "limit": {
-                "type": "integer",
-                "description": f"How many at most (1..{MAX_LIMIT}, default {DEFAULT_TOOL_HITS}).",
-            },
-        },
-        "required": ["query"],
-    },
-)
-ADD_TOOL = Tool(
-    "memory_add",
-    "Remember something for later conversations: a decision, a fact, a preference. Only what the user said or agreed "
-    "to, in one or two sentences that can be understood without this conversation.",
-    {
-        "type": "object",
-        "properties": {
-            "content": {"type": "string", "description": "What to remember."},
-            "kind": {"type": "string", "description": "What it is in a word: decision, fact, preference ..."},
-            "tags": {"type": "array", "items": {"type": "string"}, "description": "Tags, if any."},
-        },
-        "required": ["content"],
-    },
-)
 
 
 class Tools:
@@ -91,24 +60,35 @@ class Tools:
         return json.dumps(self._run(call), ensure_ascii=False)
 
     def _run(self, call: ToolCall) -> dict[str, Any]:
-        names = [tool.name for tool in self.offered]
-        if call.name not in names:
+        offered = {tool.name: tool for tool in self.offered}
+        if call.name not in offered:
             name = preview(call.name, _MAX_LABEL_CHARACTERS)
-            return {"error": f"there is no tool {name!r}; there are: {', '.join(names)}"}
+            return {"error": f"there is no tool {name!r}; there are: {', '.join(offered)}"}
         if call.arguments is None:
             return {"error": "the arguments are no JSON object: write them as the tool's schema says"}
+        schema = offered[call.name].parameters
+        given = {name: call.arguments[name] for name in schema["properties"] if call.arguments.get(name) is not None}
+        for name in schema["required"]:
+            if not given.get(name):
+                return {"error": f"{name} is needed: {schema['properties'][name]['description']}"}
         try:
-            return self._search(call.arguments) if call.name == SEARCH_TOOL.name else self._add(call.arguments)
+            return self._search(**given) if call.name == SEARCH_TOOL.name else self._add(**given)
         except MemoristError as exc:
             if not isinstance(exc, InvalidInput):  # not the model's fault: the user has to know
                 self._warn(f"{call.name} failed: {self._describe_error(exc)}")
             return {"error": as_data(describe_error(exc))}
 
-    def _search(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        query, limit = arguments.get("query"), arguments.get("limit")
-        if not isinstance(query, str) or not query.strip():
-            raise InvalidInput("query is needed: say what to search for")
-        limit = DEFAULT_TOOL_HITS if limit is None else validation.whole_number(limit, "limit", 1, MAX_LIMIT)
+    def _search(
+        self,
+        query: Annotated[str, Meta("What to search for, as a question or in keywords")],
+        limit: Annotated[int, Meta("How many at most", minimum=1, maximum=MAX_LIMIT)] = DEFAULT_TOOL_HITS,
+    ) -> dict[str, Any]:
+        """
+        Search the user's memory: notes, decisions, earlier conversations and indexed files, by word and by meaning. Use
+        it whenever the answer may depend on something that was said or decided before. Results come best first; a
+        relevance below 0.5 is probably not about the question.
+        """
+        validation.whole_number(limit, "limit", 1, MAX_LIMIT)
         results = self._memory.search(
             query,
             limit=limit + _SESSION_ALLOWANCE,
@@ -125,11 +105,23 @@ class Tools:
         record_hits(self._memory, results, {hit.memory.id: text for hit, text in zip(shown, texts, strict=True)})
         return {"results": entries} | _describe_rest(len(hits), len(shown))
 
-    def _add(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        fields: dict[str, Any] = {name: arguments.get(name) or None for name in ("content", "kind", "tags")}
-        added = self._memory.add(**fields, project=self._add_to, source=_SOURCE)
+    def _add(self, content: str, kind: str | None = None, tags: Sequence[str] | None = None) -> dict[str, Any]:
+        """
+        Remember something for later conversations: a decision, a fact, a preference. Only what the user said or agreed
+        to, in one or two sentences that can be understood without this conversation.
+        """
+        added = self._memory.add(content, kind=kind or None, tags=tags or None, project=self._add_to, source=_SOURCE)
         report = redaction_report(added.metadata)
         return {"added": added.short_id} | ({"redacted": report[:_MAX_REDACTED]} if report else {})
+
+
+def _describe_tool(name: str, call: Callable[..., Any], method: Callable[..., Any]) -> Tool:
+    """Return a tool as a model is told of it, in front of a method that is an operation."""
+    return Tool(name, describe_call(call), describe_arguments(call, operation_of(method)))
+
+
+SEARCH_TOOL = _describe_tool("memory_search", Tools._search, Memorist.search)
+ADD_TOOL = _describe_tool("memory_add", Tools._add, Memorist.add)
 
 
 def _select_fitting(hits: list[Hit]) -> list[Hit]:

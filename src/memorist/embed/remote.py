@@ -16,7 +16,7 @@ import numpy as np
 
 from memorist.embed.base import Vectors
 from memorist.errors import ConfigError, EmbedderError, EmbedderUnavailable
-from memorist.http import OLLAMA, OPENAI, Failure, JsonObject, ModelClient, RetryPolicy, Service, Sleep
+from memorist.model_client import Failure, JsonObject, ModelClient, RetryPolicy, Service, Sleep
 
 # Vector sizes of well-known models, so that opening a store needs no call; others are learnt from an answer.
 # Ollama's untagged qwen3-embedding is the 8b model.
@@ -48,7 +48,7 @@ _MIN_CUT_CHARACTERS = 200  # a model that refuses even so short a text has anoth
 _LONG_PATIENCE, _SHORT_PATIENCE = 120.0, 0.5
 
 
-class _RemoteEmbedder(ABC):
+class RemoteEmbedder(ABC):
     """
     An embedding model behind HTTP: prepares texts, sends them in batches, and reads vectors.
 
@@ -57,6 +57,7 @@ class _RemoteEmbedder(ABC):
     """
 
     _service: ClassVar[Service]
+    example: ClassVar[str]  # a model, for whoever names none
     _path: ClassVar[str]
     _options: ClassVar[JsonObject]
     _timeout: ClassVar[float]
@@ -184,10 +185,13 @@ class _RemoteEmbedder(ABC):
         """Return the vectors of an answer, in the order of the texts."""
 
 
-class OpenAIEmbedder(_RemoteEmbedder):
+OPENAI = Service("openai", "https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY", key_host="api.openai.com")
+
+
+class OpenAIEmbedder(RemoteEmbedder):
     """Models of OpenAI (which needs a key), or of any server that speaks its API: LM Studio, vLLM, llama.cpp."""
 
-    _service, _path = OPENAI, "/embeddings"
+    _service, _path, example = OPENAI, "/embeddings", "text-embedding-3-small"
     _options: ClassVar[JsonObject] = {"encoding_format": "float"}
     # OpenAI takes 8,192 tokens a text, 2,048 texts and 300,000 tokens a request. English has 3 to 4 characters a
     # token, other scripts down to 1 and less; what is still too much is halved when the server says so.
@@ -198,16 +202,45 @@ class OpenAIEmbedder(_RemoteEmbedder):
         return [rows[position] for position in range(len(answer["data"]))]
 
 
-class OllamaEmbedder(_RemoteEmbedder):
+def _complete_ollama_url(value: str) -> str:
+    """Read OLLAMA_HOST as Ollama does; for a server that listens on every address, use the loopback address."""
+    scheme, has_scheme, rest = value.rpartition("://")
+    authority, slash, path = rest.partition("/")
+    user, at, authority = authority.rpartition("@")
+    if authority.count(":") > 1 and "[" not in authority:
+        authority = f"[{authority}]"
+    host, colon, port = authority.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = authority, ""
+    host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)
+    port = port or ("" if has_scheme else "11434")
+    return f"{scheme or 'http'}://{user}{at}{host}{':' if port else ''}{port}{slash}{path}"
+
+
+OLLAMA = Service(
+    "ollama",
+    "127.0.0.1",
+    "OLLAMA_HOST",
+    "OLLAMA_API_KEY",
+    "run `ollama pull {model}`",
+    "start it with `ollama serve`, or set OLLAMA_HOST",
+    complete_url=_complete_ollama_url,
+)
+
+
+class OllamaEmbedder(RemoteEmbedder):
     """Models that Ollama serves, at `base_url` or OLLAMA_HOST (which may lack scheme and port), else this machine."""
 
-    _service, _path = OLLAMA, "/api/embed"
+    _service, _path, example = OLLAMA, "/api/embed", "nomic-embed-text"
     _options: ClassVar[JsonObject] = {"truncate": True}
     # A batch is small because a large model on a CPU takes seconds a text, and all of it must fit the time-out.
     _timeout, _batch, _batch_chars, _max_chars = 60.0, 16, 32_000, 8_000
 
     def _rows(self, answer: JsonObject) -> list[Any]:
         return list(answer["embeddings"])
+
+
+PROVIDERS: Mapping[str, type[RemoteEmbedder]] = {"openai": OpenAIEmbedder, "ollama": OllamaEmbedder}  # by setting
 
 
 class _TextTooLong(EmbedderError):

@@ -90,7 +90,7 @@ class Prompting(Room):
     @operation("POST /context", reads=True, one_project=True, answer="context")
     def context(
         self,
-        message: str,
+        message: Annotated[str, Meta("The task or question")],
         *,
         budget: Budget = 2000,
         limit: Annotated[int, Meta(minimum=0, maximum=MAX_PAGE)] = 5,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Unpack
 
 from memorist import validation
-from memorist.arguments import FactFields, Share, Text
+from memorist.arguments import FactFields, MemoryId, Share, Text
 from memorist.contract import operation
 from memorist.engine.room import Room
 from memorist.records import Fact
@@ -18,13 +18,13 @@ class Facts(Room):
     _name = "facts"
 
     @operation("POST /memories/{id}/facts", status=201)
-    def add(self, id: str, text: Text, **fields: Unpack[FactFields]) -> Fact:
+    def add(self, id: MemoryId, text: Text, **fields: Unpack[FactFields]) -> Fact:
         """Attach a fact to a memory, with its confidence. The memory is found by the words of its facts, too."""
         draft = self._resources.model_redaction.redact_fact(validation.fact({"text": text, **fields}))
         return self._present(self._store.strength.add_fact(validation.id_or_part(id), draft, datetime.now(UTC)))
 
     @operation("GET /memories/{id}/facts")
-    def list(self, id: str) -> builtins.list[Fact]:
+    def list(self, id: MemoryId) -> builtins.list[Fact]:
         """Return the facts of a memory, with their confidence now."""
         return [*self._resources.find_memory(id, None).facts]
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from memorist import validation
-from memorist.arguments import AsOf, Filter, Limit, Meta, Time
+from memorist.arguments import AsOf, Filter, Limit, MemoryId, Meta, Time
 from memorist.contract import operation
 from memorist.engine.resources import Resources
 from memorist.engine.room import Room
@@ -32,7 +32,7 @@ class Linking(Room):
     @operation("POST /memories/{old}/supersede", renamed={"new": "by"}, one_project=True)
     def supersede(
         self,
-        old: str,
+        old: MemoryId,
         new: Annotated[str, Meta("The id of the newer one")],
         *,
         at: Time | None = None,
@@ -47,12 +47,12 @@ class Linking(Room):
         return self._resources.present(self._store.links.supersede(old, new, moment, author, datetime.now(UTC)))
 
     @operation("DELETE /memories/{old}/supersede")
-    def unsupersede(self, old: str) -> Memory:
+    def unsupersede(self, old: MemoryId) -> Memory:
         """Undo `supersede`: the memory holds again from now on."""
         return self._resources.present(self._store.links.unsupersede(validation.id_or_part(old), datetime.now(UTC)))
 
     @operation("GET /memories/{id}/related")
-    def related(self, id: str, limit: Limit = 10, *, as_of: AsOf | None = None) -> list[Related]:
+    def related(self, id: MemoryId, limit: Limit = 10, *, as_of: AsOf | None = None) -> list[Related]:
         """Return the memories linked with one, the surest first, then the most similar; superseded ones left out."""
         count = validation.limit(limit)
         moment = validation.as_of(as_of)

@@ -4,7 +4,7 @@ import builtins
 from datetime import UTC, datetime
 
 from memorist import validation
-from memorist.arguments import Fraction
+from memorist.arguments import Fraction, MemoryId
 from memorist.contract import operation
 from memorist.engine.linking import redact_author
 from memorist.engine.room import Room
@@ -18,7 +18,7 @@ class Links(Room):
 
     @operation("POST /memories/{source}/relations")
     def add(
-        self, source: str, target: str, kind: str, *, confidence: Fraction = 1.0, said_by: str | None = None
+        self, source: MemoryId, target: MemoryId, kind: str, *, confidence: Fraction = 1.0, said_by: str | None = None
     ) -> Relation:
         """Link two memories: `source` `kind` `target`. Linking them again sets the confidence anew."""
         return self._store.links.relate(
@@ -31,14 +31,14 @@ class Links(Room):
         )
 
     @operation("DELETE /memories/{source}/relations")
-    def remove(self, source: str, target: str, kind: str) -> None:
+    def remove(self, source: MemoryId, target: MemoryId, kind: str) -> None:
         """Remove a link, from now on."""
         kind = validation.relation_kind(kind)
         ids = validation.id_or_part(source), validation.id_or_part(target)
         self._store.links.unrelate(*ids, kind, datetime.now(UTC))
 
     @operation("GET /memories/{id}/replaced")
-    def replaced(self, id: str) -> builtins.list[Memory]:
+    def replaced(self, id: MemoryId) -> builtins.list[Memory]:
         """Return the memories that one has superseded, the earliest first."""
         superseded = self._store.links.list_superseded(validation.id_or_part(id))
         return [self._resources.present(memory) for memory in superseded]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Annotated, Unpack, overload
 
 from memorist import validation
-from memorist.arguments import MAX_PAGE, AsOf, Cursor, Detail, Filters, Limit, Meta, Names, QueryText, Time
+from memorist.arguments import MAX_PAGE, AsOf, Cursor, Detail, Filters, Limit, MemoryId, Meta, Names, QueryText, Time
 from memorist.contract import operation
 from memorist.engine.room import Room
 from memorist.engine.search import Searcher
@@ -40,7 +40,7 @@ class Listing(Room):
         return Memories(tuple(found), tuple(missing))
 
     @operation("GET /memories/{id}", one_project=True, called="get")
-    def _get_one(self, id: str, *, as_of: AsOf | None = None) -> Memory:
+    def _get_one(self, id: MemoryId, *, as_of: AsOf | None = None) -> Memory:
         """Return a memory, or a chunk of an indexed file."""
         moment = validation.as_of(as_of)
         self._resources.recorder.settle(prompts=False)
@@ -54,7 +54,7 @@ class Listing(Room):
     @operation("POST /memories:get", reads=True, one_project=True, called="get_many")
     def _get_several(
         self,
-        ids: Annotated[builtins.list[str] | tuple[str, ...], Meta(max_items=MAX_PAGE)],
+        ids: Annotated[_Ids, Meta("Ids, or their last 6+ characters", max_items=MAX_PAGE)],
         *,
         as_of: AsOf | None = None,
     ) -> Memories:
@@ -113,7 +113,7 @@ class Listing(Room):
         *,
         start: Time | None = None,
         end: Time | None = None,
-        anchor: str | None = None,
+        anchor: MemoryId | None = None,
         before: _Neighbours = 5,
         after: _Neighbours = 5,
         query: QueryText | None = None,
@@ -160,6 +160,6 @@ class Listing(Room):
         return Timeline(shown, middle, tuple(sessions))
 
     @operation("GET /memories/{id}/history")
-    def history(self, id: str) -> builtins.list[Version]:
+    def history(self, id: MemoryId) -> builtins.list[Version]:
         """Return the versions of a memory before its updates, latest first."""
         return self._store.list_versions(validation.id_or_part(id))

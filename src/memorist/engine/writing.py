@@ -10,7 +10,18 @@ from itertools import islice
 from typing import Annotated, Any, Unpack, cast
 
 from memorist import validation
-from memorist.arguments import MAX_PAGE, Filters, MemoryChanges, MemoryItem, Meta, NewMemory, Share, Time, Version
+from memorist.arguments import (
+    MAX_PAGE,
+    Filters,
+    MemoryChanges,
+    MemoryId,
+    MemoryItem,
+    Meta,
+    NewMemory,
+    Share,
+    Time,
+    Version,
+)
 from memorist.contract import operation
 from memorist.engine.linking import Linking
 from memorist.errors import Ambiguous, InvalidInput, MemoristError, NotFound
@@ -156,7 +167,7 @@ class Writing(Linking):
     @operation("PATCH /memories/{id}", one_project=True, conditional=True, must_match=True)
     def update(
         self,
-        id: str,
+        id: MemoryId,
         /,
         *,
         session: Annotated[str | None, Meta("The session that changes it")] = None,
@@ -182,7 +193,7 @@ class Writing(Linking):
         return replace(self._resources.present(memory), degraded=degraded)
 
     @operation("DELETE /memories/{id}", one_project=True, conditional=True)
-    def forget(self, id: str, *, hard: bool = False, if_version: Version | None = None) -> None:
+    def forget(self, id: MemoryId, *, hard: bool = False, if_version: Version | None = None) -> None:
         """
         Hide a memory from every search. It can be restored until it is purged; `hard` erases it at once.
 
@@ -219,7 +230,7 @@ class Writing(Linking):
         return self._store.forget_many(filter, datetime.now(UTC), hard=validation.flag(hard, "hard"))
 
     @operation("POST /memories/{id}/restore")
-    def restore(self, id: str) -> Memory:
+    def restore(self, id: MemoryId) -> Memory:
         """Bring a forgotten memory back."""
         self._resources.vectorizer.expect_backlog()
         return self._resources.present(self._store.restore(validation.id_or_part(id)))
@@ -232,22 +243,22 @@ class Writing(Linking):
         return self._store.purge(moment, copies=self._resources.owns_machine)
 
     @operation("POST /memories/{id}/reinforce")
-    def reinforce(self, id: str, amount: Share = 0.1, *, session: str | None = None) -> Memory:
+    def reinforce(self, id: MemoryId, amount: Share = 0.1, *, session: str | None = None) -> Memory:
         """Confirm a memory: salience and the confidence of its facts rise by a share of what is missing to 1."""
         return self._change_strength(id, validation.number(amount, "amount", 0, 1), session)
 
     @operation("POST /memories/{id}/deemphasize")
-    def deemphasize(self, id: str, amount: Share = 0.2) -> Memory:
+    def deemphasize(self, id: MemoryId, amount: Share = 0.2) -> Memory:
         """Let a memory count for less: salience falls by a share of itself."""
         return self._change_strength(id, -validation.number(amount, "amount", 0, 1), None)
 
     @operation("POST /memories/{id}/pin")
-    def pin(self, id: str) -> Memory:
+    def pin(self, id: MemoryId) -> Memory:
         """Make a memory one of the few that always belong in context."""
         return self._set_pin(id, True)
 
     @operation("DELETE /memories/{id}/pin")
-    def unpin(self, id: str) -> Memory:
+    def unpin(self, id: MemoryId) -> Memory:
         """Undo `pin`."""
         return self._set_pin(id, False)
 

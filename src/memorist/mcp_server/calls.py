@@ -1,14 +1,14 @@
 """The calls behind tools, resources and prompts: each is one call of the engine, with an answer that fits the limit."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import unquote
 
 from memorist import validation
-from memorist.arguments import DEFAULT_TOOL_HITS
+from memorist.arguments import DEFAULT_TOOL_HITS, Detail, MemoryId, Meta
 from memorist.engine import Memorist
 from memorist.engine.project_view import ProjectView
 from memorist.engine.prompts import record_hits, record_last, record_option
@@ -29,12 +29,14 @@ from memorist.mcp_server.answers import (
     short_label,
     short_line,
 )
+from memorist.mcp_server.tools import ToolSpec, tool
 from memorist.present.framing import CAUTION, as_data, as_one_line, frame_element
 from memorist.present.render import count_of, timestamp
 from memorist.records import Memory, Results, Session, Timeline
 from memorist.text.snippet import preview
 
 _MODEL_LOADING = "keyword search only: the model is still loading; ask again in a moment to search by meaning as well"
+_MAX_HITS, _MAX_IDS, _MAX_NEIGHBOURS, _MIN_BUDGET = 100, 20, 100, 100
 _MAX_TIMELINE_ROWS = 500
 _MAX_SESSIONS, _MAX_REDACTED = 5, 10
 _MAX_NOTE_CHARACTERS = 300  # of `degraded` and `suggestion`
@@ -59,6 +61,10 @@ matters with memory_get, and see what happened around it with memory_timeline. S
 on, with its ids, and what may be outdated. Then begin."""
 _LOCAL_STATS = ("path", "size_bytes", "schema", "database")  # about this machine, so they are not sent
 
+_QUOTED: Mapping[str, Any] = {"caution": str, "left_out": dict}  # in every answer that quotes memories
+_WRITTEN: Mapping[str, Any] = {"redacted": list, "degraded": str}
+_FIELDS = "title summary kind tags source salience expires_at"
+
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
@@ -71,12 +77,28 @@ class ToolContext:
     read_only: bool = False
 
 
-def memory_search(context: ToolContext, query: str, detail: str = "snippet", **options: Any) -> Answer:
+@tool(
+    Memorist.search,
+    "project session kind tags metadata since until as_of min_relevance include_superseded include_documents",
+    answers={"results": list, "relevant": bool},
+    may_answer={"degraded": str, "suggestion": str, "hidden": dict, **_QUOTED},
+    self_evident="project kind",
+)
+def memory_search(
+    context: ToolContext,
+    query: str,
+    limit: Annotated[int, Meta(minimum=1, maximum=_MAX_HITS)] = DEFAULT_TOOL_HITS,
+    detail: Detail = "snippet",
+    **options: Any,
+) -> Answer:
+    """
+    Search memories by keyword and by meaning, best first. Start here, then use memory_get for the few that matter.
+    """
     if not query.strip():
         raise InvalidInput("the query is empty: say what to look for, or list the latest with memory_timeline")
     mode = "hybrid" if context.is_ready else "keyword"
-    options = {"limit": DEFAULT_TOOL_HITS, "record": record_option(context.memory)} | options
-    results = context.memory.search(query, mode=mode, detail=detail, **options)
+    options = {"record": record_option(context.memory)} | options
+    results = context.memory.search(query, limit=limit, mode=mode, detail=detail, **options)
     rows = [hit_row(hit, detail) for hit in results]
     answer = fit_rows(rows, partial(_build_search_answer, context, results, detail), context.limit)
     shown = zip(results, answer["results"], strict=False)
@@ -115,8 +137,22 @@ def _next_after_search(results: Results, detail: str, entries: Sequence[Answer])
     )
 
 
-def memory_get(context: ToolContext, ids: list[str], offset: int = 0, as_of: str | None = None) -> Answer:
-    memories = context.memory.get(list(dict.fromkeys(ids)), as_of=as_of)
+@tool(
+    Memorist._get_several,
+    "as_of",
+    answers={"memories": list},
+    may_answer={"missing": list, **_QUOTED},
+)
+def memory_get(
+    context: ToolContext,
+    ids: Annotated[Sequence[str], Meta(min_items=1, max_items=_MAX_IDS)],
+    offset: Annotated[int, Meta("Character to start at (0)", minimum=0)] = 0,
+    **options: Any,
+) -> Answer:
+    """
+    Get the full text of memories by the ids from a search or timeline. Long ones come in parts: see offset.
+    """
+    memories = context.memory.get(list(dict.fromkeys(ids)), **options)
     missing = [as_one_line(id)[:_MAX_ID_CHARACTERS] for id in memories.missing]
     if not memories:
         raise NotFound(f"no memory has the id {' or '.join(missing)}; memory_search and memory_timeline return ids")
@@ -139,18 +175,33 @@ def memory_get(context: ToolContext, ids: list[str], offset: int = 0, as_of: str
     return fit_rows([full_row(memory, offset) for memory in memories], build, context.limit)
 
 
+@tool(
+    Memorist.timeline,
+    "project as_of",
+    answers={"memories": list},
+    may_answer={"anchor": str, "sessions": list, **_QUOTED},
+)
 def memory_timeline(
     context: ToolContext,
     start: str | None = None,
-    end: str | None = None,
+    end: Annotated[str | None, Meta("Inclusive: 2026-03 covers all of March")] = None,
     anchor: str | None = None,
     query: str | None = None,
+    before: Annotated[int | None, Meta("Rows before the anchor (5)", maximum=_MAX_NEIGHBOURS)] = None,
+    after: Annotated[int | None, Meta(maximum=_MAX_NEIGHBOURS)] = None,
     **options: Any,
 ) -> Answer:
+    """
+    List what happened, in order, one line each: the latest, between two times, or around a memory (anchor) or the best
+    match for a query.
+    """
+    around: dict[str, Any] = {
+        name: count for name, count in (("before", before), ("after", after)) if count is not None
+    }
     if anchor is not None or query is not None:
-        timeline = context.memory.timeline(start=start, end=end, anchor=anchor, query=query, **options)
+        timeline = context.memory.timeline(start=start, end=end, anchor=anchor, query=query, **around, **options)
         return _answer_around_anchor(context, timeline)
-    if "before" in options or "after" in options:
+    if around:
         raise InvalidInput("before and after count rows around a memory: give an anchor or a query as well")
     if start is not None:
         timeline = context.memory.timeline(start=start, end=end, limit=_MAX_TIMELINE_ROWS, **options)
@@ -204,7 +255,18 @@ def _session_entry(session: Session) -> Answer:
     return {"id": short_label(session.id), "started_at": format_time(session.started_at), **summary}
 
 
+@tool(
+    Memorist.add,
+    f"{_FIELDS} project session sector facts created_at id if_exists",
+    answers={"id": str, "known": bool},
+    may_answer={"near": dict, "caution": str, **_WRITTEN},
+    self_evident="title tags facts project sector",
+)
 def memory_add(context: ToolContext, content: str, **fields: Any) -> Answer:
+    """
+    Remember one thing worth knowing next time: a decision and its reason, a cause, a preference. In full sentences, no
+    secrets. The same text again reinforces the memory.
+    """
     started = datetime.now(UTC)
     memory, project = context.memory, context.project
     if isinstance(memory, Memorist):
@@ -223,7 +285,18 @@ def memory_add(context: ToolContext, content: str, **fields: Any) -> Answer:
     return answer | {"next": "memory_supersede with old_id=near.id and new_id=id, if this replaces that one"}
 
 
+@tool(
+    Memorist.update,
+    f"content {_FIELDS}",
+    answers={"id": str},
+    may_answer={"updated_at": str, **_WRITTEN},
+    is_idempotent=True,
+)
 def memory_update(context: ToolContext, id: str, **changes: Any) -> Answer:
+    """
+    Correct a memory; its history keeps the old text. Only the given fields change; "" clears one. If things have
+    changed since, add a new memory and use memory_supersede instead.
+    """
     cleared = {name: None for name in _CLEARABLE_FIELDS if changes.get(name) == ""}
     updated = context.memory.update(id, **changes | cleared)
     answer: Answer = {"id": updated.id, "updated_at": format_time(updated.updated_at)} | _describe_degraded(updated)
@@ -245,18 +318,35 @@ def _describe_redacted(memory: Memory, fields: Sequence[str] | Mapping[str, Any]
     return {"redacted": entries[:_MAX_REDACTED]} if entries else {}
 
 
-def memory_supersede(context: ToolContext, old_id: str, new_id: str) -> Answer:
+@tool(Memorist.supersede, answers={"id": str}, may_answer={"superseded_by": str}, is_idempotent=True)
+def memory_supersede(context: ToolContext, old_id: MemoryId, new_id: MemoryId) -> Answer:
+    """
+    Mark an older memory as replaced by a newer one; searches then leave out the older one.
+    """
     old = context.memory.supersede(old_id, new_id)
     newest = {"superseded_by": old.superseded_by.id} if old.superseded_by else {}
     return {"id": old.id, **newest, "next": "nothing: from now on memory_search finds only the new one"}
 
 
+@tool(Memorist.forget, answers={"id": str}, destroys=True)
 def memory_forget(context: ToolContext, id: str) -> Answer:
+    """
+    Remove a memory from all searches. Only if it is wrong or unwanted; the user can restore it.
+    """
     context.memory.forget(id)
     return {"id": as_one_line(id), "next": "nothing: no search finds it any more; the user can restore it"}
 
 
-def memory_context(context: ToolContext, message: str, budget: int | None = None, **options: Any) -> Answer:
+@tool(Memorist.context, "project metadata", answers={"context": str})
+def memory_context(
+    context: ToolContext,
+    message: str,
+    budget: Annotated[int | None, Meta(minimum=_MIN_BUDGET)] = None,
+    **options: Any,
+) -> Answer:
+    """
+    Get the memories that matter for a message, packed into one block: the quickest start for a task.
+    """
     if not message.strip():
         raise InvalidInput("the message is empty: say what the task or question is")
     most = context.limit // _CHARACTERS_PER_TOKEN
@@ -274,19 +364,7 @@ def _build_context_answer(context: ToolContext, message: str, tokens: int, optio
     return {"context": block, "next": "memory_get with an id for its full text; memory_search for more"}
 
 
-CALLS: Mapping[str, Callable[..., Answer]] = {
-    call.__name__: call
-    for call in (
-        memory_search,
-        memory_get,
-        memory_timeline,
-        memory_add,
-        memory_update,
-        memory_supersede,
-        memory_forget,
-        memory_context,
-    )
-}
+TOOLS: Mapping[str, ToolSpec] = {one.name: one for one in list(globals().values()) if isinstance(one, ToolSpec)}
 
 
 # Resources and prompts

@@ -32,7 +32,6 @@ from mcp.shared.message import SessionMessage
 
 from memorist import __version__
 from memorist.errors import InvalidInput, MemoristError, NotFound
-from memorist.mcp_server.tools import TOOLS, list_tools, validate_arguments
 from memorist.present.framing import as_data, describe_error
 from memorist.time_limit import cancel_with
 
@@ -146,8 +145,6 @@ class ServerOptions:
 
 def build_server(options: ServerOptions) -> "Server[None]":
     """Return a server that speaks every version of the protocol the SDK knows."""
-    tools = list_tools(one_project=options.only_project is not None, read_only=options.read_only)
-    schemas = {tool.name: tool.input_schema for tool in tools}
     run_in_thread = partial(_run_in_thread, anyio.CapacityLimiter(_MAX_CONCURRENT_CALLS))
 
     @asynccontextmanager
@@ -158,13 +155,10 @@ def build_server(options: ServerOptions) -> "Server[None]":
             await _close_opener(options.opener)
 
     async def handle_list_tools(_: _RequestContext, params: _PageParams) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=tools)
+        return types.ListToolsResult(tools=await run_in_thread(_list_tools, options))
 
     async def handle_call_tool(_: _RequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
-        if params.name not in TOOLS:
-            name = params.name[:_MAX_NAME_CHARACTERS]
-            raise MCPError(types.INVALID_PARAMS, f"there is no tool {name!r}; the tools are: {', '.join(schemas)}")
-        return await run_in_thread(_call_tool, options, schemas, params.name, params.arguments or {})
+        return await run_in_thread(_call_tool, options, params.name, params.arguments or {})
 
     async def handle_read_resource(
         _: _RequestContext, params: types.ReadResourceRequestParams
@@ -183,7 +177,6 @@ def build_server(options: ServerOptions) -> "Server[None]":
         description="The memory an AI agent can trust",
         instructions=_format_instructions(options),
         lifespan=lifespan,
-        get_tool_input_schema=schemas.get,
         on_list_tools=handle_list_tools,
         on_call_tool=handle_call_tool,
         on_list_resources=_list_resources,
@@ -243,14 +236,28 @@ def _run_with_memory(options: ServerOptions, work: Callable[..., T], *arguments:
 # Tools
 
 
-def _call_tool(
-    options: ServerOptions, schemas: dict[str, Any], name: str, arguments: dict[str, Any]
-) -> types.CallToolResult:
+def _list_tools(options: ServerOptions) -> list[types.Tool]:
+    """Return the tools that are offered. Operations describe them, so this loads the engine."""
+    from memorist.mcp_server.calls import TOOLS
+    from memorist.mcp_server.tools import list_tools
+
+    return list_tools(TOOLS.values(), one_project=options.only_project is not None, read_only=options.read_only)
+
+
+def _call_tool(options: ServerOptions, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
     """Return a tool's answer. Failures are errors of the tool, which a model can read and act on."""
+    from memorist.mcp_server.calls import TOOLS
+    from memorist.mcp_server.tools import validate_arguments
+
+    schemas = {tool.name: tool.input_schema for tool in _list_tools(options)}
+    if name not in TOOLS:
+        quoted = name[:_MAX_NAME_CHARACTERS]
+        raise MCPError(types.INVALID_PARAMS, f"there is no tool {quoted!r}; the tools are: {', '.join(schemas)}")
     try:
         if name not in schemas:
             raise InvalidInput(f"this server is read-only: it does not offer {name}")
-        return _run_with_memory(options, _answer_call, name, validate_arguments(name, schemas[name], arguments))
+        given = validate_arguments(name, schemas[name], arguments)
+        return _run_with_memory(options, _answer_call, TOOLS[name], given)
     except MemoristError as exc:
         message = describe_error(exc)
     except Exception as exc:
@@ -260,11 +267,10 @@ def _call_tool(
     return types.CallToolResult(content=[text], is_error=True)
 
 
-def _answer_call(context: Any, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+def _answer_call(context: Any, call: Callable[..., Any], arguments: dict[str, Any]) -> types.CallToolResult:
     from memorist.mcp_server.answers import encode_answer
-    from memorist.mcp_server.calls import CALLS
 
-    answer = CALLS[name](context, **arguments)
+    answer = call(context, **arguments)
     # The protocol wants the answer both as text and as structure; a client passes on one of them.
     return types.CallToolResult(content=[types.TextContent(text=encode_answer(answer))], structured_content=answer)
 

@@ -40,19 +40,18 @@ from memorist.time_limit import cancel_with
 from memorist.views import Comparison
 from memorist.web.access import COOKIE, COOKIE_SECONDS, Grant, HostNames, TokenAuth
 from memorist.web.events import Feeds, Subscription
-from memorist.web.idempotency import IdempotencyKeys
 from memorist.web.memories import OpenMemories
-from memorist.web.openapi import BASE, build_document
-from memorist.web.operations import OPERATIONS
+from memorist.web.openapi import build_document
+from memorist.web.operations import OPERATIONS, Access, ServerCalls, ServerContext, SettingsAnswer
 from memorist.web.problems import (
+    BASE,
     MACHINE_ERRORS,
     PROBLEM_JSON,
     Refusal,
     describe_problem,
     leave_place_out,
 )
-from memorist.web.requests import read_body, read_query
-from memorist.web.server_calls import Access, ServerCalls, ServerContext, SettingsAnswer
+from memorist.web.requests import IdempotencyKeys, read_body, read_query
 from memorist.web.streams import Exports, ReaderStalled, import_upload, receive_upload
 
 STATIC = Path(__file__).parent / "static"

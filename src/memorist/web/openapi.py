@@ -9,10 +9,9 @@ from memorist.present.codec import schema_of
 from memorist.records import Memory
 from memorist.schemas import Schema
 from memorist.web.operations import OPERATIONS
-from memorist.web.problems import PROBLEM_JSON
+from memorist.web.problems import BASE, PROBLEM_JSON
 from memorist.web.requests import body_schema
 
-BASE = "/api/v1"
 _PROBLEM: Schema = {
     "type": "object",
     "description": "What went wrong (RFC 9457): what happened, why, and what to do",
@@ -101,7 +100,7 @@ def _describe(operation: Operation, definitions: dict[str, Schema]) -> dict[str,
 
 def _describe_parameters(operation: Operation) -> list[dict[str, Any]]:
     path = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        {"name": name, "in": "path", "required": True, "schema": {**operation.arguments[name].schema, "minLength": 1}}
         for name in operation.path_parameters
     ]
     query = [

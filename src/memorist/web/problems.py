@@ -20,7 +20,9 @@ from memorist.errors import (
     find_hint,
 )
 
+BASE = "/api/v1"
 PROBLEM_JSON = "application/problem+json"
+URN = "urn:memorist:problem:"
 _RETRY_SECONDS = 1
 
 
@@ -99,4 +101,4 @@ def describe_problem(error: BaseException) -> tuple[int, dict[str, Any], dict[st
 
 def _problem(status: int, name: str, detail: str) -> dict[str, Any]:
     title = name.replace("-", " ").capitalize()
-    return {"type": f"urn:memorist:problem:{name}", "title": title, "status": status, "detail": detail}
+    return {"type": f"{URN}{name}", "title": title, "status": status, "detail": detail}

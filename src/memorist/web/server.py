@@ -1,4 +1,4 @@
-"""The server: a socket, the application behind it, and its address printed for the user."""
+"""The server: a socket, connections to it within limits, the application behind it, and its address for the user."""
 
 import asyncio
 import html
@@ -9,23 +9,29 @@ import sys
 import tempfile
 import threading
 import webbrowser
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memorist.config import LoadedSettings
 from memorist.listening import ListenAddress
 from memorist.present.render import printable
 from memorist.web.access import KEY_SECONDS, REVOKED_FILE, HostNames, TokenAuth
 from memorist.web.app import WebOptions, build_app
-from memorist.web.connections import KEEP_ALIVE_SECONDS, BoundedProtocol
 from memorist.web.memories import Open, OpenMemories
-from memorist.web.openapi import BASE
+from memorist.web.problems import BASE
 
+MAX_CONNECTIONS = 400  # below what a process may usually have open: 1,024 files, of which the database needs some
+HEADER_SECONDS = 10.0
+KEEP_ALIVE_SECONDS = 30
+UNREAD_SECONDS = 30.0  # that an answer waits for a client which does not read it
 _SHUTDOWN_SECONDS = 3  # for requests under way to end
 _MAX_HEADER_BYTES = 64 << 10
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -94,6 +100,79 @@ class _Server(uvicorn.Server):
         self._end()
         await asyncio.sleep(0)  # for the streams to see it
         await super().shutdown(sockets)
+
+
+class BoundedProtocol(H11Protocol):
+    """
+    HTTP/1.1 as uvicorn speaks it, within limits that it does not have.
+
+    Where all connections are taken, a new one takes the place of the one that has been idle for longest. A request
+    whose headers are not complete after some seconds is not waited for, nor is a client that reads no answer.
+    """
+
+    _idle: "OrderedDict[BoundedProtocol, None]"
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._headers_due: asyncio.TimerHandle | None = None
+        self._reading_due: asyncio.TimerHandle | None = None
+        # Shared by all connections of one server.
+        self._idle = self.app_state.setdefault("memorist.idle", OrderedDict())
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        if len(self.connections) >= MAX_CONNECTIONS:
+            if not self._idle:
+                self.transport = transport  # which `connection_lost` closes
+                transport.abort()
+                return
+            self._idle.popitem(last=False)[0].transport.abort()
+        super().connection_made(transport)
+        self._idle[self] = None
+        self._expect_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._idle.pop(self, None)
+        self._stop_waiting()
+        self._stop_waiting_for_reader()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._reading_due = self.loop.call_later(UNREAD_SECONDS, self._give_up)
+
+    def resume_writing(self) -> None:
+        self._stop_waiting_for_reader()
+        super().resume_writing()
+
+    def _stop_waiting_for_reader(self) -> None:
+        if self._reading_due is not None:
+            self._reading_due.cancel()
+            self._reading_due = None
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._idle.pop(self, None)
+            self._stop_waiting()
+        elif self._headers_due is None:
+            self._expect_headers()
+
+    def on_response_complete(self) -> None:
+        self._idle[self] = None  # the newest of them
+        super().on_response_complete()
+
+    def _expect_headers(self) -> None:
+        self._headers_due = self.loop.call_later(HEADER_SECONDS, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._headers_due is not None:
+            self._headers_due.cancel()
+            self._headers_due = None
+
+    def _give_up(self) -> None:
+        self._headers_due = None
+        if not self.transport.is_closing():
+            self.transport.abort()
 
 
 class _LaunchFile:

@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Locator, expect
 from tabs import OpenTab, Tab
 
 import memorist
+from memorist.web.operations import ServerCalls
 from memorist.web.server import _LaunchFile
-from memorist.web.server_calls import ServerCalls
 from web_server import WebServer, web_server
 
 
