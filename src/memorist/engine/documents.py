@@ -17,7 +17,7 @@ from memorist.arguments import Cursor, DocumentFilters, Limit, Meta, Mode, Profi
 from memorist.contract import local_only, operation
 from memorist.documents import Document, DocumentLink, IndexedFile, IndexProgress, IndexReport
 from memorist.embed.base import token_counter
-from memorist.engine.finding import split_options
+from memorist.engine.finding import refuse_unknown, split_options
 from memorist.engine.paging import check_cursor, next_cursor, parse_position
 from memorist.engine.room import Room
 from memorist.engine.search import Searcher
@@ -138,6 +138,7 @@ class Documents(Room):
         filters, others = split_options(options)
         if unknown := filters.keys() - DocumentFilters.__annotations__.keys():
             raise InvalidInput(f"{min(unknown)} is no filter of files; there are: {', '.join(_FILTERS)}")
+        refuse_unknown(others, Documents.search)
         request = searcher.build_request(
             query, filters, {**others, "limit": limit, "record": "off"}, mode=mode, profile=profile,
             include_superseded=True,

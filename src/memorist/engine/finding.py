@@ -1,6 +1,7 @@
 """Finding: memories by word and by meaning, counted by their fields, and words spelt as memories have them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Annotated, Any, Unpack
 
 from memorist.arguments import (
@@ -59,7 +60,7 @@ class Finding(Room):
         """
         searcher = Searcher(self._resources)
         filters, others = split_options(options)
-        _refuse_unknown(others)
+        refuse_unknown(others, Finding.search)
         request = searcher.build_request(
             query, filters, {**others, "limit": limit, "record": record}, mode=mode, profile=profile, lens=lens,
             record_session=record_session, include_superseded=include_superseded, now=now, detail=detail,
@@ -86,13 +87,13 @@ class Finding(Room):
         return searcher.facets(query, fields, include_superseded=include_superseded, filters=filters)
 
 
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
+def refuse_unknown(options: Mapping[str, Any], search: Callable[..., Any]) -> None:
+    """Refuse an option that a search does not have; its signature tells which it has."""
     for name in options:
         if name not in ProfileOptions.__annotations__:
-            raise InvalidInput(
-                f"a search has no option {name!r}; it has the filters {', '.join(Filters.__annotations__)}, and the "
-                f"options {', '.join(ProfileOptions.__annotations__)}"
-            )
+            named = signature(search).parameters.values()
+            arguments = [one.name for one in named if one.kind is one.KEYWORD_ONLY]
+            raise InvalidInput(f"a search has no option {name!r}; it has: {', '.join(arguments)}")
 
 
 def split_options(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

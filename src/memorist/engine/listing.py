@@ -6,7 +6,7 @@ from typing import Annotated, Unpack, overload
 
 from memorist import validation
 from memorist.arguments import MAX_PAGE, AsOf, Cursor, Detail, Filters, Limit, Meta, Names, QueryText, Time
-from memorist.contract import operation
+from memorist.contract import names_unknown, operation
 from memorist.engine.room import Room
 from memorist.engine.search import Searcher
 from memorist.errors import InvalidInput, NotFound
@@ -23,6 +23,7 @@ class Listing(Room):
     def get(self, ids: str, *, as_of: AsOf | None = None) -> Memory: ...
     @overload
     def get(self, ids: _Ids, *, as_of: AsOf | None = None) -> Memories: ...
+    @names_unknown
     def get(self, ids: str | _Ids, *, as_of: AsOf | None = None) -> Memory | Memories:
         """
         Return one memory by its id, or several in the order asked, naming those not found; `as_of` as they were.

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Unpack, cast
 
 from memorist import validation
 from memorist.arguments import MAX_PAGE, Filters, MemoryChanges, MemoryItem, Meta, NewMemory, Share, Time, Version
-from memorist.contract import operation
+from memorist.contract import names_unknown, operation
 from memorist.engine.linking import Linking
 from memorist.errors import Ambiguous, InvalidInput, MemoristError, NotFound
 from memorist.ingest.redaction import Redaction
@@ -58,6 +58,7 @@ class Writing(Linking):
             memory = self._report_near_duplicate(memory, action)
         return replace(memory, degraded=degraded)
 
+    @names_unknown
     def add_many(
         self, items: Iterable[str | Mapping[str, Any]], *, progress: Progress | None = None
     ) -> builtins.list[str]:
