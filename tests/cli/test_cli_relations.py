@@ -1,5 +1,6 @@
 """Links, weight and facts of memories: supersede, relate, related, reinforce, pin, fact, dupes."""
 
+import math
 import os
 import re
 from pathlib import Path
@@ -248,6 +249,13 @@ class TestFact:
         }  # fmt: skip
         assert shown["effective"] == pytest.approx(0.8, abs=1e-3)
         assert set(cli("get", old, "--json").json["memories"][0]["facts"][0]) == FACT
+
+    def test_an_older_fact_has_decayed_since_it_was_last_reinforced(self, cli: CommandLine, old: str) -> None:
+        fact = cli(
+            "fact", "add", old, "the cap is 5", "--decay-rate", "0.1", "--reinforced-at", "10 days ago", "--json"
+        )
+
+        assert fact.json["effective"] == pytest.approx(math.exp(-1), abs=1e-2)
 
     def test_as_text_with_what_is_left_of_its_confidence(self, cli: CommandLine, old: str) -> None:
         noted = cli("fact", "add", old, "the cap\nis 5", "--kind", "decision", "--confidence", "0.8").out

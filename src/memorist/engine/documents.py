@@ -126,7 +126,9 @@ class Documents(Room):
         mode: Mode = "hybrid",
         profile: ProfileName | None = None,
         grouped: bool = True,
-        neighbours: Annotated[int, Meta(minimum=0, maximum=100)] = 0,
+        neighbours: Annotated[
+            int, Meta("Also show this many chunks before and after each hit", minimum=0, maximum=100)
+        ] = 0,
         explain: bool = False,
         **options: Unpack[DocumentFilters],
     ) -> Results:

@@ -13,7 +13,6 @@ from memorist.errors import InvalidInput, NotFound
 from memorist.records import Memories, Memory, Page, Timeline, Version
 
 _Ids = builtins.list[str] | tuple[str, ...]
-_Neighbours = Annotated[int, Meta(minimum=0, maximum=10_000)]
 
 
 class Listing(Room):
@@ -112,15 +111,15 @@ class Listing(Room):
     def timeline(
         self,
         *,
-        start: Time | None = None,
-        end: Time | None = None,
-        anchor: str | None = None,
-        before: _Neighbours = 5,
-        after: _Neighbours = 5,
-        query: QueryText | None = None,
-        project: Names | None = None,
+        start: Annotated[Time | None, Meta("From this time on")] = None,
+        end: Annotated[Time | None, Meta("Up to this time, including all of a day or month")] = None,
+        anchor: Annotated[str | None, Meta("Around this memory")] = None,
+        before: Annotated[int, Meta("How many before the one in the middle", minimum=0, maximum=10_000)] = 5,
+        after: Annotated[int, Meta("How many after it", minimum=0, maximum=10_000)] = 5,
+        query: Annotated[QueryText | None, Meta("Around the memory that matches this best")] = None,
+        project: Annotated[Names | None, Meta("Only of this project")] = None,
         as_of: AsOf | None = None,
-        limit: Annotated[int, Meta(minimum=1, maximum=10_000)] = 1000,
+        limit: Annotated[int, Meta("How many between two times", minimum=1, maximum=10_000)] = 1000,
         detail: Detail = "index",
     ) -> Timeline:
         """

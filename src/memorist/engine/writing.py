@@ -226,7 +226,7 @@ class Writing(Linking):
         return self._resources.present(self._store.restore(validation.id_or_part(id)))
 
     @operation("POST /memories:purge", slow=True)
-    def purge(self, *, before: Time | None = None) -> int:
+    def purge(self, *, before: Annotated[Time | None, Meta("Only what was forgotten before this time")] = None) -> int:
         """Erase forgotten memories from the file and from copies that migrations kept; return how many."""
         self._resources.recorder.trim()
         moment = validation.moment_or_none(before, "before")
