@@ -81,6 +81,24 @@ GROUPS = {
 PARTS = [(name, part) for name, group in GROUPS.items() for part in group.commands]
 
 
+class TestOptions:
+    @pytest.mark.parametrize(
+        "words", [[name] for name in COMMANDS] + [[name, part] for name, part in PARTS], ids=" ".join
+    )
+    def test_every_option_says_in_a_sentence_what_it_does(self, words: list[str]) -> None:
+        command: click.Command | None = app
+        for word in words:
+            assert isinstance(command, click.Group)
+            command = command.get_command(click.Context(app), word)
+
+        assert command is not None
+        options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
+        wrong = {
+            option.name: option.help for option in options if not re.fullmatch("[A-Za-z].*[.)]", option.help or "")
+        }
+        assert wrong == {}
+
+
 class TestGroups:
     def test_there_are_commands_of_several_parts(self) -> None:
         assert set(GROUPS) == {"fact", "session", "lens", "backup", "models", "config", "admin"}
@@ -118,6 +136,8 @@ class TestTypos:
             (["serach", "x"], "No such command 'serach'. Did you mean 'search'?"),
             (["session", "lsit"], "No such command 'lsit'. Did you mean 'list'?"),
             (["config", "unst", "profile"], "No such command 'unst'. Did you mean 'unset'?"),
+            (["hlep"], "No such command 'hlep'. Did you mean 'help'?"),
+            (["Help"], "No such command 'Help'. Did you mean 'help'?"),
             (["xyzzy"], "No such command 'xyzzy'."),
             (["lens", "xyzzy"], "No such command 'xyzzy'."),
         ],
@@ -229,6 +249,10 @@ class TestHelpWanted:
     @pytest.mark.parametrize("command", [["search"], ["session", "start"], ["sessions"]])
     def test_help_shows_the_help_of_a_command(self, cli: CommandLine, command: list[str]) -> None:
         assert cli("help", *command) == cli(*command, "--help")
+
+    def test_help_shows_the_help_of_a_group_and_its_parts(self, cli: CommandLine) -> None:
+        assert cli("session", "help") == cli("session", "--help")
+        assert cli("session", "help", "start") == cli("session", "start", "--help")
 
     def test_help_on_what_is_no_command_suggests_one(self, cli: CommandLine) -> None:
         cli("help", "serach").assert_failed(2, "No such command 'serach'. Did you mean 'search'?")

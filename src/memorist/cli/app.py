@@ -3,7 +3,8 @@
 import importlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ import click
 
 from memorist import __version__
 from memorist.config import LoadedSettings, default_path, is_file_path, is_missing_or_empty, is_server, load
-from memorist.errors import ConfigError, MemoristError, find_hint
+from memorist.errors import ConfigError, MemoristError, MissingExtra, find_hint
 from memorist.ingest.redaction import Redaction
 
 if TYPE_CHECKING:
@@ -143,7 +144,10 @@ def complete_path(context: click.Context, parameter: click.Parameter, incomplete
 
 
 class CommandGroup(click.Group):
-    """A group that runs its default command if none is given, or prints its help, and suggests names for typos."""
+    """
+    A group that runs its default command if none is given, or prints its help, and suggests names for typos. `help`
+    in it, with or without a command, is the same as --help.
+    """
 
     def __init__(self, *args: Any, default_command: str | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -175,6 +179,11 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
+        if name == _HELP:
+            if len(args) == 1:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            return self.resolve_command(ctx, [*args[1:], *ctx.help_option_names[-1:]])
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
             suggestion = self.suggest(ctx, args)
             ctx.fail(f"No such command {name!r}." + (f" Did you mean {suggestion}?" if suggestion else ""))
@@ -184,7 +193,7 @@ class CommandGroup(click.Group):
         """Return what may be meant where the first argument is no command, or ""."""
         from difflib import get_close_matches
 
-        close = get_close_matches(args[0], self.list_commands(ctx), n=1)
+        close = get_close_matches(args[0].lower(), [*self.list_commands(ctx), _HELP], n=1)
         return repr(close[0]) if close else ""
 
 
@@ -194,13 +203,7 @@ class LazyGroup(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        args = list(args)
-        if args[0] == _HELP:
-            if len(args) == 1:
-                click.echo(ctx.get_help())
-                ctx.exit()
-            args = [*args[1:], *ctx.help_option_names[-1:]]
-        return super().resolve_command(ctx, _replace_alias(args))
+        return super().resolve_command(ctx, _replace_alias(list(args)))
 
     def suggest(self, ctx: click.Context, args: list[str]) -> str:
         parts = [f"`{_PROGRAM} {alias}`" for alias in ALIASES if alias.startswith(f"{args[0]} ")]
@@ -310,6 +313,20 @@ class CommandContext:
         """The folder of optional models that is set."""
         folder = self.loaded.settings.models
         return Path(os.path.expanduser(folder)) if folder else None
+
+    @property
+    def state_folder(self) -> Path:
+        """The folder for files of the user that are neither data nor settings."""
+        from platformdirs import user_state_path  # most commands keep no state
+
+        return user_state_path(_PROGRAM, appauthor=False)
+
+    @property
+    def cache_folder(self) -> Path:
+        """The folder for files that can be made again."""
+        from platformdirs import user_cache_path
+
+        return user_cache_path(_PROGRAM, appauthor=False)
 
     def redaction(self, redact: bool | None = None, *, by_model: bool = False) -> Redaction:
         """
@@ -451,6 +468,17 @@ def describe_error(error: Exception) -> str:
     from memorist.present.render import shell_id  # lazily: most commands succeed
 
     return f"{error}{HINTS[hint.action].format(shell_id(hint.subject))}"
+
+
+@contextmanager
+def require_extra(what: str, extra: str, modules: Collection[str]) -> Iterator[None]:
+    """Raise MissingExtra if an import fails for want of one of the modules that an extra brings."""
+    try:
+        yield
+    except ModuleNotFoundError as exc:
+        if (exc.name or "").partition(".")[0] not in modules:
+            raise
+        raise MissingExtra(f"{what} needs an extra: pip install 'memorist[{extra}]'") from exc
 
 
 def _print_note(text: str) -> None:

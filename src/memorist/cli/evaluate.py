@@ -124,13 +124,11 @@ def eval_command(
         memorist eval data/scifact --compare balanced balanced:alpha=.3
         memorist eval --from-recalls
     """
-    from platformdirs import user_cache_path
-
     from memorist.atomic_file import open_output
     from memorist.evaluate.html_report import render_page
     from memorist.evaluate.report import drop_answers, format_comparisons, format_run, save_run
 
-    request, cache = _EvalRequest(**options), cache or user_cache_path("memorist", appauthor=False)
+    request, cache = _EvalRequest(**options), cache or context.cache_folder
     if compare:
         run, changes = _compare_runs(context, request, compare, cache)
     else:
