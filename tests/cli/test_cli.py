@@ -98,6 +98,22 @@ class TestOptions:
         }
         assert wrong == {}
 
+    @pytest.mark.parametrize(
+        ("words", "help"),
+        [
+            (["timeline"], "--before INTEGER How many before the one in the middle (0..10000; default 5)."),
+            (["context"], "-n, --limit INTEGER How many memories, besides pinned ones (0..1000; default 5)."),
+            (["dupes"], "--threshold FLOAT The share of words that two have in common (0.1..1; default 0.8)."),
+            (["relate"], "--said-by WHO Who says so."),
+            (["session", "list"], "--active Only sessions that have not ended."),
+            (["docs"], "--mode TEXT Which legs search: hybrid, keyword, semantic (default hybrid)."),
+        ],
+    )
+    def test_help_has_the_limits_and_defaults_of_the_method(
+        self, cli: CommandLine, words: list[str], help: str
+    ) -> None:
+        assert help in " ".join(cli(*words, "--help").out.split())
+
 
 class TestGroups:
     def test_there_are_commands_of_several_parts(self) -> None:
