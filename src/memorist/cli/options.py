@@ -91,9 +91,11 @@ def _declared_option(name: str, schema: Schema) -> Callable[[F], F]:
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     kinds = [kind for kind in kinds if kind != "null"]  # an option that is not given leaves a field as it is
     flags, help = _FLAGS.get(name, (f"--{name.replace('_', '-')}",)), _describe(schema, kinds)
+    if name in _SWITCHES_OFF:
+        flag, help = _SWITCHES_OFF[name]
+        return flag_option(flag, name, sets=False, help=help)
     if kinds == ["boolean"]:
-        sets, help = _SWITCHES.get(name, (True, help))
-        return flag_option(*flags, name, sets=sets, help=help)
+        return flag_option(*flags, name, sets=True, help=help)
     if "array" in kinds:
         return click.option(*flags, name, multiple=True, help=help)
     if kinds == ["object"]:
@@ -106,22 +108,17 @@ def _declared_option(name: str, schema: Schema) -> Callable[[F], F]:
 
 
 _FLAGS: Mapping[str, Sequence[str]] = {
-    "tags": ("--tag",), "facts": ("--fact",), "recalled": ("--never-recalled",), "limit": ("--limit", "-n"),
-    "include_documents": ("--documents",), "include_facts": ("--no-facts",), "core": ("--no-core",),
-    "documents": ("--no-documents",),
+    "tags": ("--tag",), "facts": ("--fact",), "limit": ("--limit", "-n"), "include_documents": ("--documents",),
 }  # fmt: skip
-# What a flag sets its argument to where that is not True, and its help.
-_SWITCHES: Mapping[str, tuple[bool, str]] = {
-    "recalled": (False, "Only what no recorded search has found."),
-    "include_facts": (False, "Do not show facts."),
-    "core": (False, "Leave out pinned memories."),
-    "documents": (False, "Leave out indexed files."),
+_SWITCHES_OFF: Mapping[str, tuple[str, str]] = {
+    "recalled": ("--never-recalled", "Only what no recorded search has found."),
+    "include_facts": ("--no-facts", "Do not show facts."),
+    "core": ("--no-core", "Leave out pinned memories."),
+    "documents": ("--no-documents", "Leave out indexed files."),
 }
-_METAVARS = {
-    **dict.fromkeys(("session", "id", "anchor", "memory", "record_session"), "ID"),
-    "said_by": "WHO",
-    "lens": "NAME",
-}
+_METAVARS = dict.fromkeys(("session", "id", "anchor", "memory", "record_session"), "ID") | {
+    "said_by": "WHO", "lens": "NAME",
+}  # fmt: skip
 
 
 def _describe(schema: Schema, kinds: Sequence[str]) -> str:
@@ -129,15 +126,15 @@ def _describe(schema: Schema, kinds: Sequence[str]) -> str:
     said = str(schema.get("description", ""))
     if "enum" in schema:
         said += f": {', '.join(filter(None, schema['enum']))}"
-    limits, default = [schema[end] for end in ("minimum", "maximum") if end in schema], schema.get("default")
-    notes = ["..".join(map(_format_number, limits))] if len(limits) == 2 else []
-    notes += [f"default {default if isinstance(default, str) else _format_number(default)}"] if default else []
+    limits = [_format(schema[end]) for end in ("minimum", "maximum") if end in schema]
+    notes = ["..".join(limits)] if len(limits) == 2 else []
+    notes += [f"default {_format(default)}"] if (default := schema.get("default")) else []
     notes += ["repeat for several"] if "array" in kinds else []
     return f"{said} ({'; '.join(notes)})." if notes else f"{said}."
 
 
-def _format_number(number: float) -> str:
-    return f"{number:.9g}"
+def _format(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:.9g}"
 
 
 def _parse_json_option(context: click.Context, option: click.Parameter, value: str | None) -> Any:
