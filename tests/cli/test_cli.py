@@ -196,6 +196,11 @@ class TestGlobalOptions:
         assert [one["id"] for one in cli("session", "--namespace", "crew", "--json").json["sessions"]] == [started]
         assert cli("session", "list", "--json").json["sessions"] == []
 
+    @pytest.mark.parametrize("words", [["list"], ["session"], ["session", "start"]])
+    def test_the_version_can_be_asked_for_anywhere(self, cli: CommandLine, words: list[str]) -> None:
+        assert cli(*words, "--version") == cli("--version")
+        assert not cli.database.exists()
+
     def test_two_places_that_differ_are_an_error(self, cli: CommandLine) -> None:
         done = cli("--db", "a.db", "search", "x", "--db", "b.db")
 

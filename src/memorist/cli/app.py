@@ -221,7 +221,7 @@ class LazyGroup(CommandGroup):
             return None
         module = importlib.import_module(f"memorist.cli.{COMMANDS[cmd_name].module}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
-        _accept_after_command(command, [option for option in self.params if option.expose_value])
+        _accept_after_command(command, self.params)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -259,7 +259,9 @@ def _accept_after_command(command: click.Command, options: Sequence[click.Parame
     for option in options:
         if not own.intersection(option.opts):
             accepted: Any = copy(option)
-            accepted.hidden, accepted.expose_value, accepted.callback = True, False, _set_program_option
+            accepted.hidden = True
+            if option.expose_value:  # --version acts by itself
+                accepted.expose_value, accepted.callback = False, _set_program_option
             command.params.append(accepted)
     for part in command.commands.values() if isinstance(command, click.Group) else ():
         _accept_after_command(part, options)
@@ -422,7 +424,7 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.Exit as exc:
         sys.exit(exc.exit_code)
     except click.ClickException as exc:
-        _clarify(exc).show()
+        _printable_error(exc).show()
         sys.exit(exc.exit_code)
     except MemoristError as exc:
         _exit_with_error(describe_error(exc))
@@ -437,27 +439,16 @@ def main(arguments: list[str] | None = None) -> None:
         _exit_with_error(f"{exc.filename or 'the system'}: {exc.strerror or exc}")
 
 
-def _clarify(error: click.ClickException) -> click.ClickException:
-    """Return an error that says where a misplaced option belongs, without characters that could steer a terminal."""
+def _printable_error(error: click.ClickException) -> click.ClickException:
+    """Return an error without characters that could steer a terminal."""
     from memorist.present.render import printable
 
-    message = _explain_place(error) or error.format_message()
-    if printable(message) == error.format_message():
+    message = printable(error.format_message())
+    if message == error.format_message():
         return error
-    if isinstance(error, click.UsageError):
-        return click.UsageError(printable(message), error.ctx)
-    return click.ClickException(printable(message))
-
-
-def _explain_place(error: click.ClickException) -> str | None:
-    """Return where an option of the program itself stands, if it was given to a command."""
-    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
-        return None
-    name = error.option_name
-    for option in app.params:
-        if isinstance(option, click.Option) and name in option.opts:
-            return f"{name} goes before the command: `{_PROGRAM} {name}`"
-    return None
+    return (
+        click.UsageError(message, error.ctx) if isinstance(error, click.UsageError) else click.ClickException(message)
+    )
 
 
 def describe_error(error: Exception) -> str:
