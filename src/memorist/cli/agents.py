@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from memorist.cli.app import CommandContext, describe_error, require_extra
+from memorist.cli.app import CommandContext, describe_error, print_note, require_extra
 
 _MCP_MODULES = ("mcp", "mcp_types", "anyio", "starlette", "uvicorn")
 
@@ -64,8 +64,6 @@ def mcp_command(
     context = context.for_program()
     settings = context.loaded.settings
     if context.loaded.ignored:
-        from memorist.cli.options import print_note  # it loads the index's tokenizer
-
         print_note(context.loaded.ignored.warning)
     with require_extra("the MCP server", "mcp", _MCP_MODULES):
         from memorist.mcp_server.server import BackgroundOpener, ServerOptions, serve_stdio

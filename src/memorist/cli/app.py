@@ -306,7 +306,7 @@ class CommandContext:
         if database is not None and not database.strip():
             raise ConfigError("the path of the database is empty; name a file, or leave --db out to use your own")
         if database is None:
-            return str(default_path(_print_note if self._by_user else None))
+            return str(default_path(print_note if self._by_user else None))
         path = Path(os.path.expanduser(database))
         return str(self._folder / path if self._folder else path) if is_file_path(database) else database
 
@@ -356,7 +356,7 @@ class CommandContext:
         settings = self.loaded.settings
         named = self.arguments.get("database") and is_file_path(self.target)
         if named and not create and self._by_user and not Path(self.target).exists():  # perhaps mistyped
-            _print_note(f"there is no database at {self.target} yet; `memorist --db {self.target} add` makes it")
+            print_note(f"there is no database at {self.target} yet; `memorist --db {self.target} add` makes it")
         # Of a missing file there is nothing to change: each command says what it did not find, and none is made.
         is_missing = is_missing_or_empty(self.target)
         return open_memory(
@@ -472,10 +472,11 @@ def require_extra(what: str, extra: str, modules: Collection[str]) -> Iterator[N
         raise MissingExtra(f"{what} needs an extra: pip install 'memorist[{extra}]'") from exc
 
 
-def _print_note(text: str) -> None:
-    from memorist.cli.options import print_note  # it loads the index's tokenizer
+def print_note(text: str) -> None:
+    """Print a note on stderr, on one line."""
+    from memorist.present.render import printable_line  # it loads the index's tokenizer
 
-    print_note(text)
+    click.echo(f"Note: {printable_line(text)}", err=True)
 
 
 def _exit_with_error(message: str) -> None:

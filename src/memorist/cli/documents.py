@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from memorist.cli.app import CommandContext, complete_path
+from memorist.cli.app import CommandContext, complete_path, print_note
 from memorist.cli.options import (
     NOTHING_RELEVANT,
     ProgressBar,
@@ -21,7 +21,6 @@ from memorist.cli.options import (
     drop_unset,
     print_answer,
     print_json,
-    print_note,
     read_argument,
     secret_options,
     style,

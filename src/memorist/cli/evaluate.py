@@ -12,14 +12,13 @@ from typing import Any
 import click
 
 from memorist import __version__
-from memorist.cli.app import CommandContext
+from memorist.cli.app import CommandContext, print_note
 from memorist.cli.options import (
     ProgressBar,
     answer_options,
     combine_options,
     embedder_option,
     print_answer,
-    print_note,
     style,
 )
 from memorist.errors import MemoristError

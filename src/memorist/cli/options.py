@@ -12,9 +12,10 @@ from typing import IO, Any, TypeVar, get_type_hints
 import click
 
 from memorist.arguments import Filters
+from memorist.cli.app import print_note
 from memorist.contract import argument_schema
 from memorist.errors import InvalidInput
-from memorist.present.render import memory_json, memory_line, memory_text, printable, printable_json, printable_line
+from memorist.present.render import memory_json, memory_line, memory_text, printable, printable_json
 from memorist.records import DETAILS, Memory, Page
 from memorist.schemas import Schema
 from memorist.validation import MAX_CONTENT_CHARACTERS
@@ -213,11 +214,6 @@ def decode_text(raw: bytes, encoding: str, name: str) -> str:
 def print_json(value: Any, *, indent: int | None = 2) -> None:
     """Print a value as JSON."""
     click.echo(printable_json(json.dumps(value, ensure_ascii=False, indent=indent)))
-
-
-def print_note(text: str) -> None:
-    """Print a note on stderr, on one line."""
-    click.echo(f"Note: {printable_line(text)}", err=True)
 
 
 def print_answer(as_json: bool, value: Any, lines: str | Iterable[str], nothing: str = "Nothing found.") -> None:
