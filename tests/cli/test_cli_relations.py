@@ -3,6 +3,7 @@
 import math
 import os
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -251,11 +252,11 @@ class TestFact:
         assert set(cli("get", old, "--json").json["memories"][0]["facts"][0]) == FACT
 
     def test_an_older_fact_has_decayed_since_it_was_last_reinforced(self, cli: CommandLine, old: str) -> None:
-        fact = cli(
-            "fact", "add", old, "the cap is 5", "--decay-rate", "0.1", "--reinforced-at", "10 days ago", "--json"
-        )
+        then = (datetime.now(UTC) - timedelta(days=10)).isoformat()
 
-        assert fact.json["effective"] == pytest.approx(math.exp(-1), abs=1e-2)
+        fact = cli("fact", "add", old, "the cap is 5", "--decay-rate", "0.1", "--reinforced-at", then, "--json").json
+
+        assert fact["effective"] == pytest.approx(math.exp(-1), abs=1e-3)
 
     def test_as_text_with_what_is_left_of_its_confidence(self, cli: CommandLine, old: str) -> None:
         noted = cli("fact", "add", old, "the cap\nis 5", "--kind", "decision", "--confidence", "0.8").out
