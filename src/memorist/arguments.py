@@ -77,19 +77,18 @@ QueryText = Annotated[
 MemoryId = Annotated[str, Meta("Id, or its last 6+ characters")]
 Time = Annotated[TimeLike, Meta('ISO 8601, seconds since 1970, or a phrase such as "3 weeks ago"')]
 AsOf = Annotated[TimeLike, Meta("As things stood at this time")]
-Fraction = Annotated[float, Meta(minimum=0, maximum=1)]
 Share = Annotated[float, Meta("The share by which it rises or falls", minimum=0, maximum=1)]
-Limit = Annotated[int, Meta(minimum=1, maximum=MAX_PAGE)]
+Limit = Annotated[int, Meta("How many", minimum=1, maximum=MAX_PAGE)]
 Cursor = Annotated[str, Meta("The cursor that the page before gave")]
-Mode = Annotated[str, Meta(enum=MODES)]
-Detail = Annotated[str, Meta(enum=DETAILS)]
-ProfileName = Annotated[str, Meta(enum=tuple(PROFILES))]
-RecordMode = Annotated[str, Meta(enum=RECORD_MODES)]
+Mode = Annotated[str, Meta("Which legs search", enum=MODES)]
+Detail = Annotated[str, Meta("How much of each memory to show", enum=DETAILS)]
+ProfileName = Annotated[str, Meta("How to rank", enum=tuple(PROFILES))]
+RecordMode = Annotated[str, Meta("What to record about this search", enum=RECORD_MODES)]
 FacetNames = Sequence[Annotated[str, Meta(enum=FACETS)]]
 OwnId = Annotated[str, Meta("An id of your own, of any characters", min_length=1, max_length=MAX_ID_CHARACTERS)]
 _METADATA_CONDITIONS = 'Conditions, such as {"user": "anna", "price": {"$lt": 5}}'
 MetadataFilter = Annotated[Mapping[str, Any], Meta(_METADATA_CONDITIONS)]
-Budget = Annotated[int, Meta("Tokens", minimum=1, maximum=1_000_000)]
+Budget = Annotated[int, Meta("How many tokens at most", minimum=64, maximum=1_000_000)]
 FilePath = Annotated[str, Meta("A path such as /notes/today.md", min_length=1)]
 Allowances = Annotated[Sequence[str], Meta("Texts that are no secrets")]
 Version = Annotated[Names, Meta("The version of the memory that was read: another one is not changed")]
@@ -311,22 +310,26 @@ class ComparedOptions(SearchOptions, total=False):
 class DocumentFilters(ProfileOptions, total=False):
     """The filters of indexed files, and the options of a search for them."""
 
-    project: Names | None
-    sector: Names | None
-    tags: Annotated[Tags | None, Meta("Must have all of them")]
-    since: Time | None
-    until: Time | None
+    project: Annotated[Names | None, Meta("Only of this project")]
+    sector: Annotated[Names | None, Meta("Only of this sector")]
+    tags: Annotated[Tags | None, Meta("Only with this tag; of several, with all of them")]
+    since: Annotated[TimeLike | None, Meta("Only what was written from this time on")]
+    until: Annotated[TimeLike | None, Meta("Only what was written before this time")]
 
 
 class FactFields(TypedDict, total=False):
     """The fields of a fact beside its text."""
 
-    kind: str | None
-    confidence: Fraction | None
-    decay_rate: Annotated[float | None, Meta("The share that is lost each day", minimum=0)]
-    subject: str | None
-    predicate: str | None
-    object: str | None
+    kind: Annotated[
+        str | None, Meta("Its kind: identity, decision or a word of your own; it decides how fast it fades")
+    ]
+    confidence: Annotated[float | None, Meta("How certain it is, if not 1", minimum=0, maximum=1)]
+    decay_rate: Annotated[
+        float | None, Meta("The share of its confidence lost each day, instead of the rate of its kind", minimum=0)
+    ]
+    subject: Annotated[str | None, Meta("Who or what it is about")]
+    predicate: Annotated[str | None, Meta("What it says about the subject")]
+    object: Annotated[str | None, Meta("The other thing it involves")]
     reinforced_at: Annotated[TimeLike | None, Meta("From when on its confidence decays, if not from now on")]
 
 
@@ -373,14 +376,14 @@ class MemoryChanges(TypedDict, total=False):
     """The fields of a memory that can be changed."""
 
     content: Annotated[str, Meta("What to remember", min_length=1)]
-    project: Annotated[str | None, Meta(nullable=True)]
-    sector: Annotated[str, Meta(enum=SECTORS)]
-    tier: Annotated[str, Meta(enum=TIERS)]
-    kind: Annotated[str | None, Meta(nullable=True)]
-    tags: Annotated[Tags | None, Meta(nullable=True)]
+    project: Annotated[str | None, Meta("The project it belongs to", nullable=True)]
+    sector: Annotated[str, Meta("The part of memory it belongs to", enum=SECTORS)]
+    tier: Annotated[str, Meta("How far it holds", enum=TIERS)]
+    kind: Annotated[str | None, Meta("What it is, in a word of your own: decision, bug, preference", nullable=True)]
+    tags: Annotated[Tags | None, Meta("A tag", nullable=True)]
     salience: Annotated[float, Meta("How much it matters", minimum=0, maximum=1)]
     source: Annotated[str | None, Meta("Where it comes from", nullable=True)]
-    title: Annotated[str | None, Meta(nullable=True)]
+    title: Annotated[str | None, Meta("A title", nullable=True)]
     summary: Annotated[str | None, Meta("One line, shown in indexes", nullable=True)]
-    metadata: Annotated[Mapping[str, Any] | None, Meta(nullable=True)]
+    metadata: Annotated[Mapping[str, Any] | None, Meta("A JSON object to store with it", nullable=True)]
     expires_at: Annotated[TimeLike | None, Meta("From when on nothing finds it any more", nullable=True)]

@@ -394,12 +394,13 @@ def _parse_toml(file: Path, content: bytes) -> dict[str, Any]:
         return tomllib.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as exc:  # no UTF-8, no TOML, or a number of thousands of digits
         _refuse_json(file, content)
-        raise ConfigError(f"{file} cannot be read: {exc}") from exc
+        raise ConfigError(f"{file} cannot be read as TOML: {exc}") from exc
 
 
 def _refuse_json(file: Path, content: bytes) -> None:
     """Raise ConfigError where a file begins as JSON does, and TOML never: the settings of other programs often do."""
-    if content.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
+    comments = rb"(?:\s|//[^\n]*|/\*.*?\*/)*+"  # many programs allow them
+    if re.match(comments + rb"\{", content.removeprefix(codecs.BOM_UTF8), re.DOTALL):
         raise ConfigError(
             f'{file} is JSON, and settings are TOML: write `profile = "rank"` for {{"profile": "rank"}}, and the '
             'line `[memory.vectorSearch]` above `provider = "openai"` for {"memory": {"vectorSearch": {...}}}; '

@@ -265,9 +265,7 @@ def operation(route: str, *, reads: bool | None = None, **details: Any) -> Calla
         @wraps(function)
         def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
             if known is not None and not keywords.keys() <= known:
-                unknown = next(name for name in keywords if name not in known)
-                name = replace(described, room=self._name).name
-                raise InvalidInput(f"{name} has no argument {unknown!r}; it has: {', '.join(known)}")
+                raise _unknown_argument(replace(described, room=self._name).name, keywords, known)
             if self._remote is None:
                 return function(self, *arguments, **keywords)
             return self._remote.call(described, described.bind(self, arguments, keywords))
@@ -277,6 +275,26 @@ def operation(route: str, *, reads: bool | None = None, **details: Any) -> Calla
         return call  # type: ignore[return-value]
 
     return mark
+
+
+def names_unknown(function: F) -> F:
+    """Have a method that is no operation itself name an argument that it does not have, as operations do."""
+    known = _list_arguments(function)
+    assert known is not None, "a method with **keywords checks them itself"
+
+    @wraps(function)
+    def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        if not keywords.keys() <= known:
+            name = function.__name__.rstrip("_")
+            raise _unknown_argument(f"{self._name}.{name}" if self._name else name, keywords, known)
+        return function(self, *arguments, **keywords)
+
+    return call  # type: ignore[return-value]
+
+
+def _unknown_argument(name: str, keywords: Mapping[str, Any], known: KeysView[str]) -> InvalidInput:
+    unknown = next(keyword for keyword in keywords if keyword not in known)
+    return InvalidInput(f"{name} has no argument {unknown!r}; it has{': ' if known else ' none'}{', '.join(known)}")
 
 
 def _list_arguments(function: Callable[..., Any]) -> KeysView[str] | None:
@@ -305,6 +323,7 @@ def local_only(reason: str) -> Callable[[F], F]:
     """Mark a method that only the machine of the memory can do; over HTTP, it raises an error with the reason."""
 
     def mark(function: F) -> F:
+        @names_unknown
         @wraps(function)
         def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
             if self._remote is not None:

@@ -303,7 +303,7 @@ class Hook:
                 return _fit_context(memory, lambda budget: memory.briefing(project=project, budget=budget))
         session = _find_visible_session(event)
         with _open(workspace) as memory:
-            return _fit_context(
+            context = _fit_context(
                 memory,
                 lambda budget: memory.context(
                     event.prompt,
@@ -313,6 +313,9 @@ class Hook:
                     core=False,  # the briefing has them
                 ),
             )
+            if not context and project:
+                log.write_once(self.name, _explain_empty_project(memory, project, event, workspace))
+            return context
 
     def _save(self, event: Event, workspace: Workspace, notes: PendingNotes) -> None:
         """Store the turns at once, for keyword search; another process makes their vectors."""
@@ -459,6 +462,13 @@ class _HookLog:
     def write(self, event: str, message: str) -> None:
         line = " ".join(message.split())
         self._append(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {event} (process {os.getpid()}) {line}\n")
+
+    def write_once(self, event: str, message: str) -> None:
+        """Write a message, if there is one, unless the log has it already: every prompt would repeat it."""
+        line = " ".join(message.split())
+        with suppress(OSError):
+            if line and not (self._file.exists() and line in self._file.read_text("utf-8", "replace")):
+                self.write(event, line)
 
     def write_error(self, event: str, error: Exception) -> None:
         """Write an error on one line; one that is not Memorist's own, with its traceback."""

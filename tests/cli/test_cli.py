@@ -81,6 +81,40 @@ GROUPS = {
 PARTS = [(name, part) for name, group in GROUPS.items() for part in group.commands]
 
 
+class TestOptions:
+    @pytest.mark.parametrize(
+        "words", [[name] for name in COMMANDS] + [[name, part] for name, part in PARTS], ids=" ".join
+    )
+    def test_every_option_says_in_a_sentence_what_it_does(self, words: list[str]) -> None:
+        command: click.Command | None = app
+        for word in words:
+            assert isinstance(command, click.Group)
+            command = command.get_command(click.Context(app), word)
+
+        assert command is not None
+        options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
+        wrong = {
+            option.name: option.help for option in options if not re.fullmatch("[A-Za-z].*[.)]", option.help or "")
+        }
+        assert wrong == {}
+
+    @pytest.mark.parametrize(
+        ("words", "help"),
+        [
+            (["timeline"], "--before INTEGER How many before the one in the middle (0..10000; default 5)."),
+            (["context"], "-n, --limit INTEGER How many memories, besides pinned ones (0..1000; default 5)."),
+            (["dupes"], "--threshold FLOAT The share of words that two have in common (0.1..1; default 0.8)."),
+            (["relate"], "--said-by WHO Who says so."),
+            (["session", "list"], "--active Only sessions that have not ended."),
+            (["docs"], "--mode TEXT Which legs search: hybrid, keyword, semantic (default hybrid)."),
+        ],
+    )
+    def test_help_has_the_limits_and_defaults_of_the_method(
+        self, cli: CommandLine, words: list[str], help: str
+    ) -> None:
+        assert help in " ".join(cli(*words, "--help").out.split())
+
+
 class TestGroups:
     def test_there_are_commands_of_several_parts(self) -> None:
         assert set(GROUPS) == {"fact", "session", "lens", "backup", "models", "config", "admin"}
@@ -118,6 +152,8 @@ class TestTypos:
             (["serach", "x"], "No such command 'serach'. Did you mean 'search'?"),
             (["session", "lsit"], "No such command 'lsit'. Did you mean 'list'?"),
             (["config", "unst", "profile"], "No such command 'unst'. Did you mean 'unset'?"),
+            (["hlep"], "No such command 'hlep'. Did you mean 'help'?"),
+            (["Help"], "No such command 'Help'. Did you mean 'help'?"),
             (["xyzzy"], "No such command 'xyzzy'."),
             (["lens", "xyzzy"], "No such command 'xyzzy'."),
         ],
@@ -159,6 +195,11 @@ class TestGlobalOptions:
 
         assert [one["id"] for one in cli("session", "--namespace", "crew", "--json").json["sessions"]] == [started]
         assert cli("session", "list", "--json").json["sessions"] == []
+
+    @pytest.mark.parametrize("words", [["list"], ["session"], ["session", "start"]])
+    def test_the_version_can_be_asked_for_anywhere(self, cli: CommandLine, words: list[str]) -> None:
+        assert cli(*words, "--version") == cli("--version")
+        assert not cli.database.exists()
 
     def test_two_places_that_differ_are_an_error(self, cli: CommandLine) -> None:
         done = cli("--db", "a.db", "search", "x", "--db", "b.db")
@@ -229,6 +270,10 @@ class TestHelpWanted:
     @pytest.mark.parametrize("command", [["search"], ["session", "start"], ["sessions"]])
     def test_help_shows_the_help_of_a_command(self, cli: CommandLine, command: list[str]) -> None:
         assert cli("help", *command) == cli(*command, "--help")
+
+    def test_help_shows_the_help_of_a_group_and_its_parts(self, cli: CommandLine) -> None:
+        assert cli("session", "help") == cli("session", "--help")
+        assert cli("session", "help", "start") == cli("session", "start", "--help")
 
     def test_help_on_what_is_no_command_suggests_one(self, cli: CommandLine) -> None:
         cli("help", "serach").assert_failed(2, "No such command 'serach'. Did you mean 'search'?")

@@ -244,6 +244,25 @@ class TestProjects:
         assert "there are memories of: payments" in line
         assert "set `project` in the folder's memorist.toml and run `memorist trust` there" in line
 
+    def test_a_prompt_that_gets_nothing_for_that_reason_says_so_once(self, agent: Agent) -> None:
+        agent.cli.add("The staging server is called heron", "--project", "payments")
+
+        for prompt in ("what is the staging server called?", "which server is it then?"):
+            assert_passed_over(agent.hook("UserPromptSubmit", prompt=prompt))
+
+        (line,) = agent.log.splitlines()
+        assert "no memory belongs to the project 'api'" in line
+        assert "there are memories of: payments" in line
+        assert "staging" not in line
+
+    def test_a_prompt_that_gets_nothing_of_a_project_with_memories_is_no_news(self, agent: Agent) -> None:
+        agent.cli.add("The staging server is called heron", "--project", "payments")
+        agent.cli.add("Invoices are rounded per line", "--project", "api")
+
+        assert_passed_over(agent.hook("UserPromptSubmit", prompt="what is the staging server called?"))
+
+        assert agent.log == ""
+
     def test_the_log_names_the_setting_if_the_project_comes_from_there(
         self, agent: Agent, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -1,7 +1,9 @@
 """Links, weight and facts of memories: supersede, relate, related, reinforce, pin, fact, dupes."""
 
+import math
 import os
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -248,6 +250,13 @@ class TestFact:
         }  # fmt: skip
         assert shown["effective"] == pytest.approx(0.8, abs=1e-3)
         assert set(cli("get", old, "--json").json["memories"][0]["facts"][0]) == FACT
+
+    def test_an_older_fact_has_decayed_since_it_was_last_reinforced(self, cli: CommandLine, old: str) -> None:
+        then = (datetime.now(UTC) - timedelta(days=10)).isoformat()
+
+        fact = cli("fact", "add", old, "the cap is 5", "--decay-rate", "0.1", "--reinforced-at", then, "--json").json
+
+        assert fact["effective"] == pytest.approx(math.exp(-1), abs=1e-3)
 
     def test_as_text_with_what_is_left_of_its_confidence(self, cli: CommandLine, old: str) -> None:
         noted = cli("fact", "add", old, "the cap\nis 5", "--kind", "decision", "--confidence", "0.8").out

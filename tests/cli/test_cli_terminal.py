@@ -156,7 +156,3 @@ def test_the_log_of_hooks_steers_no_terminal(tmp_path: Path) -> None:
     text = (tmp_path / "hooks.log").read_text("utf-8")
     assert_harmless(text)
     assert not re.search("^Error: a lie", text, re.MULTILINE)
-
-
-def test_an_option_that_only_the_program_has_is_told_its_place(cli: CommandLine) -> None:
-    cli("list", "--version").assert_failed(2, "--version goes before the command: `memorist --version`")

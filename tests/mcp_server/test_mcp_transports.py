@@ -110,7 +110,7 @@ def over_http(url: str, mode: str = "auto", token: str | None = None) -> Any:
 @asynccontextmanager
 async def _transport(url: str, token: str) -> AsyncIterator[Any]:
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as sender,
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=LONGEST) as sender,
         streamable_http_client(url, http_client=sender) as streams,
     ):
         yield streams

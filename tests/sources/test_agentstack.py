@@ -291,15 +291,23 @@ class TestConfiguration:
     }"""
 
     @pytest.mark.parametrize("name", ["config.json", "config.toml"])
-    def test_its_json_is_refused_with_what_to_write_instead(self, tmp_path: Path, name: str) -> None:
+    @pytest.mark.parametrize("before", ["", "\ufeff\n  ", "// AgentStack\n", "/* of\n   AgentStack */ "])
+    def test_its_json_is_refused_with_what_to_write_instead(self, tmp_path: Path, name: str, before: str) -> None:
         file = tmp_path / name
-        file.write_text(self.ORIGINAL)
+        file.write_text(before + self.ORIGINAL, "utf-8")
 
         with pytest.raises(ConfigError) as refused:
             config.load({"MEMORIST_CONFIG": str(file)}, tmp_path, {})
 
         assert "is JSON, and settings are TOML" in str(refused.value)
         assert "[memory.vectorSearch]" in str(refused.value)
+
+    def test_other_forms_are_told_that_settings_are_toml(self, tmp_path: Path) -> None:
+        file = tmp_path / "config.yaml"
+        file.write_text("memory:\n  vectorSearch: true\n")
+
+        with pytest.raises(ConfigError, match=r"config\.yaml cannot be read as TOML: "):
+            config.load({"MEMORIST_CONFIG": str(file)}, tmp_path, {})
 
     def test_its_section_in_toml_is_understood(self, tmp_path: Path) -> None:
         file = tmp_path / "config.toml"

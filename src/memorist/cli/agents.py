@@ -2,13 +2,12 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import click
 
-from memorist.cli.app import CommandContext, describe_error
-from memorist.errors import MissingExtra
+from memorist.cli.app import CommandContext, describe_error, print_note, require_extra
+
+_MCP_MODULES = ("mcp", "mcp_types", "anyio", "starlette", "uvicorn")
 
 
 # Any option is accepted: a client takes the exit code of wrong usage as an order to stop the agent.
@@ -27,15 +26,13 @@ def hook_command(context: CommandContext, /, event: tuple[str, ...]) -> None:
     Example:
         echo '{"prompt": "How do we deploy?", "cwd": "."}' | memorist hook UserPromptSubmit
     """
-    from platformdirs import user_state_path
-
     from memorist.hooks import LATER, Hook
 
     hook = Hook(
         name=" ".join(event),
         input=sys.stdin.buffer,
         workspace=context.for_program(),
-        state_folder=user_state_path("memorist", appauthor=False),
+        state_folder=context.state_folder,
         project_root=os.environ.get("CLAUDE_PROJECT_DIR") or None,
         describe_error=describe_error,
         worker_command=(sys.executable, "-m", "memorist", "hook", LATER),
@@ -67,10 +64,8 @@ def mcp_command(
     context = context.for_program()
     settings = context.loaded.settings
     if context.loaded.ignored:
-        from memorist.cli.options import print_note  # it loads the index's tokenizer
-
         print_note(context.loaded.ignored.warning)
-    with _require_mcp_extra():
+    with require_extra("the MCP server", "mcp", _MCP_MODULES):
         from memorist.mcp_server.server import BackgroundOpener, ServerOptions, serve_stdio
 
         if http is not None:
@@ -88,14 +83,3 @@ def mcp_command(
         from memorist.listening import ListenAddress
 
         http_server.serve(options, ListenAddress.parse(http), settings.http_token, hosts)
-
-
-@contextmanager
-def _require_mcp_extra() -> Iterator[None]:
-    """Raise MissingExtra if an import fails for want of the protocol's SDK."""
-    try:
-        yield
-    except ModuleNotFoundError as exc:
-        if (exc.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio", "starlette", "uvicorn"):
-            raise
-        raise MissingExtra("the MCP server needs an extra: pip install 'memorist[mcp]'") from exc

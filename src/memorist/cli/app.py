@@ -3,7 +3,8 @@
 import importlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ import click
 
 from memorist import __version__
 from memorist.config import LoadedSettings, default_path, is_file_path, is_missing_or_empty, is_server, load
-from memorist.errors import ConfigError, MemoristError, find_hint
+from memorist.errors import ConfigError, MemoristError, MissingExtra, find_hint
 from memorist.ingest.redaction import Redaction
 
 if TYPE_CHECKING:
@@ -143,7 +144,10 @@ def complete_path(context: click.Context, parameter: click.Parameter, incomplete
 
 
 class CommandGroup(click.Group):
-    """A group that runs its default command if none is given, or prints its help, and suggests names for typos."""
+    """
+    A group that runs its default command if none is given, or prints its help, and suggests names for typos. `help`
+    in it, with or without a command, is the same as --help.
+    """
 
     def __init__(self, *args: Any, default_command: str | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -175,6 +179,11 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
+        if name == _HELP:
+            if len(args) == 1:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            return self.resolve_command(ctx, [*args[1:], *ctx.help_option_names[-1:]])
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
             suggestion = self.suggest(ctx, args)
             ctx.fail(f"No such command {name!r}." + (f" Did you mean {suggestion}?" if suggestion else ""))
@@ -184,7 +193,7 @@ class CommandGroup(click.Group):
         """Return what may be meant where the first argument is no command, or ""."""
         from difflib import get_close_matches
 
-        close = get_close_matches(args[0], self.list_commands(ctx), n=1)
+        close = get_close_matches(args[0].lower(), [*self.list_commands(ctx), _HELP], n=1)
         return repr(close[0]) if close else ""
 
 
@@ -194,13 +203,7 @@ class LazyGroup(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        args = list(args)
-        if args[0] == _HELP:
-            if len(args) == 1:
-                click.echo(ctx.get_help())
-                ctx.exit()
-            args = [*args[1:], *ctx.help_option_names[-1:]]
-        return super().resolve_command(ctx, _replace_alias(args))
+        return super().resolve_command(ctx, _replace_alias(list(args)))
 
     def suggest(self, ctx: click.Context, args: list[str]) -> str:
         parts = [f"`{_PROGRAM} {alias}`" for alias in ALIASES if alias.startswith(f"{args[0]} ")]
@@ -218,7 +221,7 @@ class LazyGroup(CommandGroup):
             return None
         module = importlib.import_module(f"memorist.cli.{COMMANDS[cmd_name].module}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
-        _accept_after_command(command, [option for option in self.params if option.expose_value])
+        _accept_after_command(command, self.params)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -256,7 +259,9 @@ def _accept_after_command(command: click.Command, options: Sequence[click.Parame
     for option in options:
         if not own.intersection(option.opts):
             accepted: Any = copy(option)
-            accepted.hidden, accepted.expose_value, accepted.callback = True, False, _set_program_option
+            accepted.hidden = True
+            if option.expose_value:  # --version acts by itself
+                accepted.expose_value, accepted.callback = False, _set_program_option
             command.params.append(accepted)
     for part in command.commands.values() if isinstance(command, click.Group) else ():
         _accept_after_command(part, options)
@@ -301,7 +306,7 @@ class CommandContext:
         if database is not None and not database.strip():
             raise ConfigError("the path of the database is empty; name a file, or leave --db out to use your own")
         if database is None:
-            return str(default_path(_print_note if self._by_user else None))
+            return str(default_path(print_note if self._by_user else None))
         path = Path(os.path.expanduser(database))
         return str(self._folder / path if self._folder else path) if is_file_path(database) else database
 
@@ -310,6 +315,20 @@ class CommandContext:
         """The folder of optional models that is set."""
         folder = self.loaded.settings.models
         return Path(os.path.expanduser(folder)) if folder else None
+
+    @property
+    def state_folder(self) -> Path:
+        """The folder for files of the user that are neither data nor settings."""
+        from platformdirs import user_state_path  # most commands keep no state
+
+        return user_state_path(_PROGRAM, appauthor=False)
+
+    @property
+    def cache_folder(self) -> Path:
+        """The folder for files that can be made again."""
+        from platformdirs import user_cache_path
+
+        return user_cache_path(_PROGRAM, appauthor=False)
 
     def redaction(self, redact: bool | None = None, *, by_model: bool = False) -> Redaction:
         """
@@ -337,7 +356,7 @@ class CommandContext:
         settings = self.loaded.settings
         named = self.arguments.get("database") and is_file_path(self.target)
         if named and not create and self._by_user and not Path(self.target).exists():  # perhaps mistyped
-            _print_note(f"there is no database at {self.target} yet; `memorist --db {self.target} add` makes it")
+            print_note(f"there is no database at {self.target} yet; `memorist --db {self.target} add` makes it")
         # Of a missing file there is nothing to change: each command says what it did not find, and none is made.
         is_missing = is_missing_or_empty(self.target)
         return open_memory(
@@ -405,7 +424,7 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.Exit as exc:
         sys.exit(exc.exit_code)
     except click.ClickException as exc:
-        _clarify(exc).show()
+        _printable_error(exc).show()
         sys.exit(exc.exit_code)
     except MemoristError as exc:
         _exit_with_error(describe_error(exc))
@@ -420,27 +439,16 @@ def main(arguments: list[str] | None = None) -> None:
         _exit_with_error(f"{exc.filename or 'the system'}: {exc.strerror or exc}")
 
 
-def _clarify(error: click.ClickException) -> click.ClickException:
-    """Return an error that says where a misplaced option belongs, without characters that could steer a terminal."""
+def _printable_error(error: click.ClickException) -> click.ClickException:
+    """Return an error without characters that could steer a terminal."""
     from memorist.present.render import printable
 
-    message = _explain_place(error) or error.format_message()
-    if printable(message) == error.format_message():
+    message = printable(error.format_message())
+    if message == error.format_message():
         return error
-    if isinstance(error, click.UsageError):
-        return click.UsageError(printable(message), error.ctx)
-    return click.ClickException(printable(message))
-
-
-def _explain_place(error: click.ClickException) -> str | None:
-    """Return where an option of the program itself stands, if it was given to a command."""
-    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
-        return None
-    name = error.option_name
-    for option in app.params:
-        if isinstance(option, click.Option) and name in option.opts:
-            return f"{name} goes before the command: `{_PROGRAM} {name}`"
-    return None
+    return (
+        click.UsageError(message, error.ctx) if isinstance(error, click.UsageError) else click.ClickException(message)
+    )
 
 
 def describe_error(error: Exception) -> str:
@@ -453,10 +461,22 @@ def describe_error(error: Exception) -> str:
     return f"{error}{HINTS[hint.action].format(shell_id(hint.subject))}"
 
 
-def _print_note(text: str) -> None:
-    from memorist.cli.options import print_note  # it loads the index's tokenizer
+@contextmanager
+def require_extra(what: str, extra: str, modules: Collection[str]) -> Iterator[None]:
+    """Raise MissingExtra if an import fails for want of one of the modules that an extra brings."""
+    try:
+        yield
+    except ModuleNotFoundError as exc:
+        if (exc.name or "").partition(".")[0] not in modules:
+            raise
+        raise MissingExtra(f"{what} needs an extra: pip install 'memorist[{extra}]'") from exc
 
-    print_note(text)
+
+def print_note(text: str) -> None:
+    """Print a note on stderr, on one line."""
+    from memorist.present.render import printable_line  # it loads the index's tokenizer
+
+    click.echo(f"Note: {printable_line(text)}", err=True)
 
 
 def _exit_with_error(message: str) -> None:

@@ -11,22 +11,22 @@ from typing import Any
 
 import click
 
-from memorist.cli.app import CommandContext, complete_path
+from memorist.cli.app import CommandContext, complete_path, print_note
 from memorist.cli.options import (
     NOTHING_RELEVANT,
     ProgressBar,
     answer_options,
     combine_options,
+    declared_options,
     drop_unset,
     print_answer,
     print_json,
-    print_note,
-    projects_option,
     read_argument,
     secret_options,
     style,
 )
 from memorist.documents import DocumentHit, IndexProgress, IndexReport
+from memorist.engine.documents import Documents
 from memorist.errors import InvalidInput
 from memorist.present.render import (
     count_of,
@@ -183,14 +183,9 @@ def _stop_on_signals(stop: threading.Event) -> Iterator[None]:
     shell_complete=complete_path,
     help="Show the links of a file, and which files link to it.",
 )
-@projects_option
-@click.option("--sector", multiple=True, help="Only files of this sector.")
-@click.option("--tag", "tags", multiple=True, help="Only files with this tag (repeat for all of several).")
-@click.option("--since", metavar="TIME", help="Only what was written from this time on.")
-@click.option("--until", metavar="TIME", help="Only what was written before this time.")
+@declared_options(Documents.search, only=["project", "sector", "tags", "since", "until"])
 @click.option("--limit", "-n", type=int, help="How many (1..1000; default 10; with --list, all).")
-@click.option("--mode", help="hybrid (default), keyword or semantic.")
-@click.option("--neighbours", type=int, help="Also show this many chunks before and after each hit.")
+@declared_options(Documents.search, only=["mode", "neighbours"])
 @answer_options
 def docs_command(
     context: CommandContext, /, query: str | None, list_files: bool, links: str | None, as_json: bool, **options: Any

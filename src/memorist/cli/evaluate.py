@@ -12,14 +12,13 @@ from typing import Any
 import click
 
 from memorist import __version__
-from memorist.cli.app import CommandContext
+from memorist.cli.app import CommandContext, print_note
 from memorist.cli.options import (
     ProgressBar,
     answer_options,
     combine_options,
     embedder_option,
     print_answer,
-    print_note,
     style,
 )
 from memorist.errors import MemoristError
@@ -124,13 +123,11 @@ def eval_command(
         memorist eval data/scifact --compare balanced balanced:alpha=.3
         memorist eval --from-recalls
     """
-    from platformdirs import user_cache_path
-
     from memorist.atomic_file import open_output
     from memorist.evaluate.html_report import render_page
     from memorist.evaluate.report import drop_answers, format_comparisons, format_run, save_run
 
-    request, cache = _EvalRequest(**options), cache or user_cache_path("memorist", appauthor=False)
+    request, cache = _EvalRequest(**options), cache or context.cache_folder
     if compare:
         run, changes = _compare_runs(context, request, compare, cache)
     else:

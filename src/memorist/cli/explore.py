@@ -5,21 +5,23 @@ from typing import Any
 
 import click
 
+from memorist.arguments import Filters
 from memorist.cli.app import CommandContext
 from memorist.cli.options import (
     ProgressBar,
     answer_options,
-    as_of_option,
+    declared_options,
     detail_option,
     drop_unset,
-    memory_lines,
     must_confirm,
     print_answer,
     print_json,
-    projects_option,
+    print_page,
     style,
 )
 from memorist.engine import Memorist
+from memorist.engine.review import Review
+from memorist.engine.searches import Searches
 from memorist.present.render import (
     count_of,
     memory_json,
@@ -37,15 +39,8 @@ from memorist.records import Memory
 
 
 @click.command("timeline")
-@click.option("--start", metavar="TIME", help="From this time on.")
-@click.option("--end", metavar="TIME", help="Up to this time, including all of a day or month.")
-@click.option("--anchor", metavar="ID", help="Around this memory.")
-@click.option("--query", metavar="TEXT", help="Around the memory that matches this best.")
-@click.option("--before", type=int, help="How many before the one in the middle (default 5).")
-@click.option("--after", type=int, help="How many after it (default 5).")
-@projects_option
+@declared_options(Memorist.timeline, leave_out=["limit", "detail"])
 @click.option("--limit", default=1000, show_default=True, help="How many between two times.")
-@as_of_option
 @detail_option
 @answer_options
 def timeline_command(
@@ -80,10 +75,9 @@ def timeline_command(
 
 @click.command("related")
 @click.argument("id")
-@click.option("--limit", default=10, show_default=True, help="How many (1..1000).")
-@as_of_option
+@declared_options(Memorist.related)
 @answer_options
-def related_command(context: CommandContext, /, id: str, limit: int, as_of: str | None, as_json: bool) -> None:
+def related_command(context: CommandContext, /, id: str, as_json: bool, **options: Any) -> None:
     """
     Show the memories linked or similar to a memory. Linked ones come first.
 
@@ -92,15 +86,13 @@ def related_command(context: CommandContext, /, id: str, limit: int, as_of: str 
         memorist related 4f2a91bc --limit 5
     """
     with context.open() as memory:
-        found = memory.related(id, limit, as_of=as_of)
+        found = memory.related(id, **drop_unset(options))
     lines = (related_line(related, style()) for related in found)
     print_answer(as_json, {"related": [related_json(related) for related in found]}, lines)
 
 
 @click.command("recalls")
-@click.option("--memory", metavar="ID", help="Only searches that found this memory.")
-@click.option("--session", metavar="ID", help="Only searches in this session.")
-@click.option("--since", metavar="TIME", help="Only from this time on.")
+@declared_options(Searches.list, only=["memory", "session", "since"])
 @click.option("--limit", default=20, show_default=True, help="How many.")
 @click.option("--never", is_flag=True, help="List the memories that were never recalled instead.")
 @click.option("--clear", is_flag=True, help="Delete the record instead, of all searches or those --before a time.")
@@ -163,10 +155,7 @@ def _clear_recalls(context: CommandContext, before: str | None, yes: bool, as_js
 def _print_never_recalled(context: CommandContext, limit: int, as_json: bool) -> None:
     with context.open(embedder="none") as memory:
         page = memory.list(recalled=False, limit=limit)
-    answer = {"memories": [memory_json(found) for found in page], "cursor": page.cursor}
-    print_answer(as_json, answer, memory_lines(page))
-    if page.cursor and not as_json:
-        click.echo(f"There is more: `memorist list --never-recalled --cursor {page.cursor}`", err=True)
+    print_page(as_json, page, "`memorist list --never-recalled --cursor {cursor}`")
 
 
 @click.command("projects")
@@ -185,7 +174,7 @@ def projects_command(context: CommandContext, /, as_json: bool) -> None:
 
 
 @click.command("tags")
-@projects_option
+@declared_options(Filters, only=["project"])
 @answer_options
 def tags_command(context: CommandContext, /, project: tuple[str, ...], as_json: bool) -> None:
     """
@@ -207,8 +196,7 @@ def _print_counts(key: str, counts: Mapping[str, int], nothing: str, as_json: bo
 
 
 @click.command("dupes")
-@click.option("--threshold", type=float, help="The share of words that two have in common (0.1..1; default 0.8).")
-@projects_option
+@declared_options(Review.duplicates, only=["threshold", "project"])
 @click.option("--merge", is_flag=True, help="Keep the newest of each group; it supersedes the others.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @answer_options

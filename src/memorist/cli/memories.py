@@ -23,12 +23,13 @@ from memorist.cli.options import (
     drop_unset,
     filter_options,
     flag_option,
-    memory_lines,
+    hard_option,
     must_confirm,
     open_input,
     print_answer,
     print_degraded,
     print_json,
+    print_page,
     print_redacted,
     read_argument,
     read_text,
@@ -233,13 +234,7 @@ def list_command(context: CommandContext, /, detail: str | None, count: bool, as
         return
     with context.open(embedder="none") as memory:
         page = memory.list(detail=detail or "full", **drop_unset(options))
-    print_answer(
-        as_json,
-        {"memories": [memory_json(found, detail or "full") for found in page], "cursor": page.cursor},
-        memory_lines(page, detail or "index"),
-    )
-    if page.cursor and not as_json:
-        click.echo(f"There is more: repeat the command with --cursor {page.cursor}", err=True)
+    print_page(as_json, page, "repeat the command with --cursor {cursor}", detail)
 
 
 @click.command("update")
@@ -304,9 +299,7 @@ def _update_memory(
 
 @click.command("forget")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option(
-    "--hard", is_flag=True, help="Erase at once; this cannot be undone. Until a purge, words stay in the file."
-)
+@hard_option
 @filter_options
 @click.option("--dry-run", is_flag=True, help="With filters: count what would be forgotten, and forget nothing.")
 @click.option("--yes", is_flag=True, help="With filters and --hard: do not ask for confirmation.")
@@ -373,7 +366,7 @@ def restore_command(context: CommandContext, /, ids: tuple[str, ...]) -> None:
 
 
 @click.command("purge")
-@click.option("--before", metavar="TIME", help="Only what was forgotten before this time.")
+@declared_options(Memorist.purge)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @answer_options
 def purge_command(context: CommandContext, /, before: str | None, yes: bool, as_json: bool) -> None:

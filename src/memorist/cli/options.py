@@ -12,10 +12,11 @@ from typing import IO, Any, TypeVar, get_type_hints
 import click
 
 from memorist.arguments import Filters
+from memorist.cli.app import print_note
 from memorist.contract import argument_schema
 from memorist.errors import InvalidInput
-from memorist.present.render import memory_line, memory_text, printable, printable_json, printable_line
-from memorist.records import DETAILS, Memory
+from memorist.present.render import memory_json, memory_line, memory_text, printable, printable_json
+from memorist.records import DETAILS, Memory, Page
 from memorist.schemas import Schema
 from memorist.validation import MAX_CONTENT_CHARACTERS
 
@@ -60,39 +61,65 @@ secret_options = combine_options(
         "--allow", multiple=True, metavar="TEXT", help="Do not mask secrets that contain TEXT, or match /regex/."
     ),
 )
+hard_option = click.option(
+    "--hard", is_flag=True, help="Erase at once; this cannot be undone. Until a purge, words stay in the file."
+)
 session_option = click.option("--session", metavar="ID", help="The session in which this happens.")
 
 
 def declared_options(
-    fields: Any, *, only: Collection[str] | None = None, leave_out: Collection[str] = ()
+    declared: Any, *, only: Collection[str] | None = None, leave_out: Collection[str] = ()
 ) -> Callable[[F], F]:
-    """Make options of declared arguments (`memorist.arguments`), with their types, limits and help."""
-    hints = get_type_hints(fields, include_extras=True)
-    chosen = [name for name in (hints if only is None else only) if name not in leave_out]
-    return combine_options(*(_declared_option(name, argument_schema(hints[name]) or {}) for name in chosen))
+    """
+    Make options of arguments as they are declared, with their types, limits, defaults and help: of the members of a
+    TypedDict (`memorist.arguments`), or of the arguments of an operation.
+    """
+    schemas = _list_schemas(declared)
+    chosen = [name for name in (schemas if only is None else only) if name not in leave_out]
+    return combine_options(*(_declared_option(name, schemas[name]) for name in chosen))
+
+
+def _list_schemas(declared: Any) -> Mapping[str, Schema]:
+    if operation := getattr(declared, "operation", None):
+        named = operation.signature.parameters
+        defaults = {name: one.default for name, one in named.items() if one.default is not one.empty}
+        return {name: {**one.schema, "default": defaults.get(name)} for name, one in operation.parameters.items()}
+    hints = get_type_hints(declared, include_extras=True)
+    return {name: argument_schema(hint) or {} for name, hint in hints.items()}
 
 
 def _declared_option(name: str, schema: Schema) -> Callable[[F], F]:
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     kinds = [kind for kind in kinds if kind != "null"]  # an option that is not given leaves a field as it is
-    flag, help = _SHORT_FLAGS.get(name, f"--{name.replace('_', '-')}"), _describe(schema, kinds)
+    flags, help = _FLAGS.get(name, (f"--{name.replace('_', '-')}",)), _describe(schema, kinds)
+    if name in _SWITCHES_OFF:
+        flag, help = _SWITCHES_OFF[name]
+        return flag_option(flag, name, sets=False, help=help)
     if kinds == ["boolean"]:
-        sets, help = _FLAGS.get(name, (True, help))
-        return flag_option(flag, name, sets=sets, help=help)
+        return flag_option(*flags, name, sets=True, help=help)
     if "array" in kinds:
-        return click.option(flag, name, multiple=True, help=help)
+        return click.option(*flags, name, multiple=True, help=help)
     if kinds == ["object"]:
-        return click.option(flag, name, metavar="JSON", callback=_parse_json_option, help=help)
+        return click.option(*flags, name, metavar="JSON", callback=_parse_json_option, help=help)
     if kinds == ["string", "integer"]:
-        return click.option(flag, name, callback=_parse_count, help=help)
+        return click.option(*flags, name, callback=_parse_count, help=help)
     if kinds in (["number"], ["integer"]):
-        return click.option(flag, name, type=float if kinds == ["number"] else int, help=help)
-    metavar = "TIME" if kinds == ["string", "number"] else "ID" if name in ("session", "id") else None
-    return click.option(flag, name, metavar=metavar, help=help)
+        return click.option(*flags, name, type=float if kinds == ["number"] else int, help=help)
+    return click.option(*flags, name, metavar="TIME" if "number" in kinds else _METAVARS.get(name), help=help)
 
 
-_SHORT_FLAGS = {"tags": "--tag", "facts": "--fact", "recalled": "--never-recalled"}
-_FLAGS = {"recalled": (False, "Only what no recorded search has found.")}
+_FLAGS: Mapping[str, Sequence[str]] = {
+    "tags": ("--tag",), "facts": ("--fact",), "limit": ("--limit", "-n"), "include_documents": ("--documents",),
+}  # fmt: skip
+_SWITCHES_OFF: Mapping[str, tuple[str, str]] = {
+    "recalled": ("--never-recalled", "Only what no recorded search has found."),
+    "include_facts": ("--no-facts", "Do not show facts."),
+    "core": ("--no-core", "Leave out pinned memories."),
+    "documents": ("--no-documents", "Leave out indexed files."),
+}
+_METAVARS = dict.fromkeys(("session", "id", "anchor", "memory", "record_session"), "ID") | {
+    "said_by": "WHO", "lens": "NAME",
+}  # fmt: skip
 
 
 def _describe(schema: Schema, kinds: Sequence[str]) -> str:
@@ -100,9 +127,15 @@ def _describe(schema: Schema, kinds: Sequence[str]) -> str:
     said = str(schema.get("description", ""))
     if "enum" in schema:
         said += f": {', '.join(filter(None, schema['enum']))}"
-    elif schema.get("minimum") == 0 and schema.get("maximum") == 1:
-        said += " (0..1)"
-    return f"{said} (repeat for several)." if "array" in kinds else f"{said}."
+    limits = [_format(schema[end]) for end in ("minimum", "maximum") if end in schema]
+    notes = ["..".join(limits)] if len(limits) == 2 else []
+    notes += [f"default {_format(default)}"] if (default := schema.get("default")) else []
+    notes += ["repeat for several"] if "array" in kinds else []
+    return f"{said} ({'; '.join(notes)})." if notes else f"{said}."
+
+
+def _format(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:.9g}"
 
 
 def _parse_json_option(context: click.Context, option: click.Parameter, value: str | None) -> Any:
@@ -115,8 +148,6 @@ def _parse_count(context: click.Context, option: click.Parameter, value: str | N
 
 as_of_option = declared_options(Filters, only=["as_of"])
 filter_options = declared_options(Filters, leave_out=["include_global"])
-metadata_option = declared_options(Filters, only=["metadata"])
-projects_option = declared_options(Filters, only=["project"])
 
 
 def parse_json(text: str, option: str) -> Any:
@@ -185,11 +216,6 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
     click.echo(printable_json(json.dumps(value, ensure_ascii=False, indent=indent)))
 
 
-def print_note(text: str) -> None:
-    """Print a note on stderr, on one line."""
-    click.echo(f"Note: {printable_line(text)}", err=True)
-
-
 def print_answer(as_json: bool, value: Any, lines: str | Iterable[str], nothing: str = "Nothing found.") -> None:
     """Print an answer: a value as JSON, or else its lines; if there are none, say so on stderr."""
     if as_json:
@@ -206,6 +232,14 @@ def memory_lines(memories: Iterable[Memory], detail: str = "index") -> Iterator[
     """Yield each memory on one line, or all of it in `full` detail."""
     for memory in memories:
         yield memory_text(memory, style()) if detail == "full" else memory_line(memory, style(), detail)
+
+
+def print_page(as_json: bool, page: Page, more: str, detail: str | None = None) -> None:
+    """Print a page of memories, and on stderr the command with a {cursor} that prints more, if there are more."""
+    answer = {"memories": [memory_json(found, detail or "full") for found in page], "cursor": page.cursor}
+    print_answer(as_json, answer, memory_lines(page, detail or "index"))
+    if page.cursor and not as_json:
+        click.echo(f"There is more: {more.format(cursor=page.cursor)}", err=True)
 
 
 def print_degraded(memory: Memory) -> None:

@@ -5,10 +5,12 @@ from typing import Any
 
 import click
 
+from memorist.arguments import FactFields
 from memorist.cli.app import CommandContext, CommandGroup
 from memorist.cli.options import (
     answer_options,
     as_of_option,
+    declared_options,
     drop_unset,
     memory_lines,
     print_answer,
@@ -17,6 +19,8 @@ from memorist.cli.options import (
     session_option,
     style,
 )
+from memorist.engine.facts import Facts
+from memorist.engine.links import Links
 from memorist.ids import shorten_id
 from memorist.present.render import fact_json, fact_text, memory_json, memory_line, printable, record_json
 from memorist.records import Fact, Memory
@@ -55,8 +59,7 @@ def supersede_command(
 @click.argument("a")
 @click.argument("b")
 @click.argument("kind")
-@click.option("--confidence", type=float, help="How certain that is (0..1; default 1).")
-@click.option("--said-by", metavar="WHO", help="Who says so.")
+@declared_options(Links.add, only=["confidence", "said_by"])
 @click.option("--undo", is_flag=True, help="Remove the link.")
 @answer_options
 def relate_command(
@@ -173,12 +176,7 @@ def fact_command() -> None:
 @fact_command.command("add")
 @click.argument("memory_id", metavar="MEMORY")
 @click.argument("text")
-@click.option("--kind", help="identity, decision, preference ... or a word of your own; it decides how fast it fades.")
-@click.option("--confidence", type=float, help="How certain it is now (0..1; default 1).")
-@click.option("--decay-rate", type=float, help="The confidence it loses a day, instead of the rate of its kind.")
-@click.option("--subject", help="Who or what it is about.")
-@click.option("--predicate", help="What it says about the subject.")
-@click.option("--object", help="The other thing it involves.")
+@declared_options(FactFields)
 @answer_options
 def _add_fact(context: CommandContext, /, memory_id: str, text: str, as_json: bool, **options: Any) -> None:
     """
@@ -214,7 +212,7 @@ def _list_facts(context: CommandContext, /, memory_id: str, as_of: str | None, a
 
 @fact_command.command("reinforce")
 @click.argument("fact_id", metavar="FACT")
-@click.option("--amount", type=float, help="The share of the way to 1 that confidence rises (default 0.1).")
+@declared_options(Facts.reinforce)
 @answer_options
 def _reinforce_fact(context: CommandContext, /, fact_id: str, as_json: bool, **options: Any) -> None:
     """

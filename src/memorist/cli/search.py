@@ -15,14 +15,13 @@ from memorist.cli.options import (
     detail_option,
     drop_unset,
     filter_options,
-    flag_option,
-    metadata_option,
     print_answer,
     print_json,
     read_argument,
     style,
 )
 from memorist.documents import DocumentHit
+from memorist.engine import Memorist
 from memorist.errors import InvalidInput
 from memorist.present.render import (
     describe_lens,
@@ -33,8 +32,7 @@ from memorist.present.render import (
     record_json,
     results_json,
 )
-from memorist.profiles import PROFILES
-from memorist.records import FACETS, RECORD_MODES, Lens, Results
+from memorist.records import FACETS, Lens, Results
 
 _MAX_FACET_VALUES = 10  # of each field, in the table of facets
 
@@ -73,11 +71,7 @@ recency_option = click.option(
 
 @click.command("search")
 @click.argument("query")
-@click.option("--limit", "-n", type=int, help="How many (1..1000; default 10).")
-@click.option("--offset", type=int, help="Leave out so many of the first hits (for further pages).")
-@click.option("--mode", default="hybrid", show_default=True, help="hybrid, keyword or semantic.")
-@click.option("--profile", help=f"How to rank: {', '.join(PROFILES)}.")
-@click.option("--lens", metavar="NAME", help="Use a lens saved with `memorist lens set`.")
+@declared_options(Memorist.search, only="limit offset mode profile lens".split())
 @recency_option
 @click.option("--use-vector/--no-vector", default=None, help="Search by meaning for every query, or by words alone.")
 @declared_options(
@@ -85,12 +79,9 @@ recency_option = click.option(
     only="grammar fusion alpha k rerank confidence_mode min_relevance min_similarity min_confidence min_score".split(),
 )
 @filter_options
-@flag_option("--include-superseded", sets=True, help="Also show superseded memories, ranked lower.")
-@flag_option("--documents", "include_documents", sets=True, help="Also search indexed files, in one ranking.")
-@flag_option("--no-facts", "include_facts", sets=False, help="Do not show facts.")
+@declared_options(Memorist.search, only=["include_superseded", "include_documents", "include_facts"])
 @click.option("--facets", multiple=True, metavar="FIELD", help=f"Count by: {', '.join(FACETS)}; or all.")
-@click.option("--record", help=f"What to record about this search: {', '.join(RECORD_MODES)}.")
-@click.option("--record-session", metavar="ID", help="The session to record it for.")
+@declared_options(Memorist.search, only=["record", "record_session"])
 @detail_option
 @click.option("--explain", is_flag=True, help="Show how each score was computed.")
 @answer_options
@@ -98,7 +89,7 @@ def search_command(
     context: CommandContext,
     /,
     query: str,
-    mode: str,
+    mode: str | None,
     facets: tuple[str, ...],
     detail: str | None,
     explain: bool,
@@ -122,7 +113,7 @@ def search_command(
     with context.open(embedder="none" if by_words else None) as memory:
         results = memory.search(
             query,
-            mode=mode,
+            mode=mode or "hybrid",
             explain=explain,
             detail=detail or "full",
             facets=_parse_facets(facets),
@@ -226,7 +217,7 @@ def _show_lens(context: CommandContext, /, name: str, as_json: bool) -> None:
 @lens_command.command("set")
 @click.argument("name")
 @filter_options
-@click.option("--profile", help=f"How to rank: {', '.join(PROFILES)}.")
+@declared_options(Memorist.search, only=["profile"])
 @click.option("--boost", "boosts", multiple=True, metavar="FIELD=VALUE:FACTOR",
               help="Multiply the score of a sector, kind, tag or source, as in tag=decision:1.5.")  # fmt: skip
 @recency_option
@@ -277,14 +268,9 @@ def _parse_boosts(texts: tuple[str, ...]) -> dict[str, dict[str, float]]:
 
 @click.command("context")
 @click.argument("message", required=False)
-@click.option("--budget", type=int, help="How many tokens at most (default 2000).")
-@click.option("--limit", "-n", type=int, help="How many memories at most, besides pinned ones (default 5).")
-@click.option("--min-relevance", type=float, help="Only memories at least this relevant (default 0.15).")
-@click.option("--project", help="Only this project, and what is global or belongs to no project.")
-@metadata_option
-@click.option("--recent", type=int, help="Without a message: how many of the latest memories (default 10).")
-@flag_option("--no-core", "core", sets=False, help="Leave out pinned memories.")
-@flag_option("--no-documents", "documents", sets=False, help="Leave out indexed files.")
+@declared_options(Memorist.context, only="budget limit min_relevance project metadata".split())
+@declared_options(Memorist.briefing, only=["recent"])
+@declared_options(Memorist.context, only=["core", "documents"])
 @answer_options
 def context_command(context: CommandContext, /, message: str | None, as_json: bool, **options: Any) -> None:
     """

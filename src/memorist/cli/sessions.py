@@ -7,13 +7,15 @@ import click
 from memorist.cli.app import CommandContext, CommandGroup
 from memorist.cli.options import (
     answer_options,
+    declared_options,
     drop_unset,
-    flag_option,
+    hard_option,
     memory_lines,
     print_answer,
     print_redacted,
     style,
 )
+from memorist.engine.sessions import Sessions
 from memorist.present.render import local_time, memory_json, session_json, session_line, timestamp
 from memorist.records import Session
 
@@ -32,9 +34,7 @@ def session_command() -> None:
 
 
 @session_command.command("start")
-@click.option("--project", help="The project it is about.")
-@click.option("--id", "id", help="An id of your own.")
-@click.option("--summary", help="What it is about.")
+@declared_options(Sessions.start)
 @answer_options
 def _start_session(context: CommandContext, /, as_json: bool, **options: Any) -> None:
     """
@@ -90,9 +90,7 @@ def _summarise_session(context: CommandContext, /, id: str, text: str, as_json: 
 
 @session_command.command("forget")
 @click.argument("id")
-@click.option(
-    "--hard", is_flag=True, help="Erase at once; this cannot be undone. Until a purge, words stay in the file."
-)
+@hard_option
 @answer_options
 def _forget_session(context: CommandContext, /, id: str, hard: bool, as_json: bool) -> None:
     """
@@ -122,9 +120,7 @@ def _restore_session(context: CommandContext, /, id: str, as_json: bool) -> None
 
 
 @session_command.command("list")
-@click.option("--project", help="Only this project.")
-@flag_option("--active", sets=True, help="Only sessions that have not ended.")
-@click.option("--deleted", is_flag=True, help="Only forgotten sessions.")
+@declared_options(Sessions.list, only=["project", "active", "deleted"])
 @click.option("--limit", default=20, show_default=True, help="How many.")
 @answer_options
 def _list_sessions(context: CommandContext, /, as_json: bool, **options: Any) -> None:

@@ -18,7 +18,7 @@ from memorist.errors import InvalidInput, MissingExtra
 from memorist.present.render import count_of, printable, printable_json, record_json
 from memorist.reports import MigrationReport
 
-_MAX_SKIPPED = 20  # that are shown
+_MAX_REASONS = 20  # that are shown
 _MAX_REASON_CHARACTERS = 1000
 _STAGES = ("comparing", "copying", "verifying")
 _PLURALS = {"memory": "memories", "lens": "lenses", "feedback": "feedback"}  # those without an s
@@ -187,7 +187,7 @@ def _print_sources(sources: Sequence[DiscoveredSource]) -> None:
         place = printable(source.paths[0]) + (f" and {len(source.paths) - 1} more" if len(source.paths) > 1 else "")
         noun = ("memory", "memories") if source.kind == "memories" else ("conversation", "conversations")
         click.echo(f"{source.title:<19} {count_of(source.total, *noun):>20}, {source.new:>5,} new   {place}")
-        _print_skipped(source.skipped)
+        _print_reasons("Skipped", source.skipped)
 
 
 def _asks_to_import(sources: Sequence[DiscoveredSource]) -> bool:
@@ -206,14 +206,15 @@ def _print_report(path: str, report: ImportReport) -> None:
     if report.redacted:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.redacted.items()))
         click.echo(f"Redacted: {kinds}. `--allow TEXT` keeps what is not a secret.", err=True)
-    _print_skipped(report.skipped)
+    _print_reasons("Skipped", report.skipped)
 
 
-def _print_skipped(skipped: Sequence[tuple[str, str]]) -> None:
-    for place, reason in skipped[:_MAX_SKIPPED]:
-        click.echo(f"Skipped {printable(str(place))}: {printable(reason[:_MAX_REASON_CHARACTERS])}", err=True)
-    if len(skipped) > _MAX_SKIPPED:
-        click.echo(f"... and {len(skipped) - _MAX_SKIPPED} more; --json lists all.", err=True)
+def _print_reasons(outcome: str, places: Sequence[tuple[str, str]]) -> None:
+    """Print on stderr the first places that something befell, each with the reason."""
+    for place, reason in places[:_MAX_REASONS]:
+        click.echo(f"{outcome} {printable(str(place))}: {printable(reason[:_MAX_REASON_CHARACTERS])}", err=True)
+    if len(places) > _MAX_REASONS:
+        click.echo(f"... and {len(places) - _MAX_REASONS} more; --json lists all.", err=True)
 
 
 @click.group("backup", cls=CommandGroup)
@@ -341,10 +342,7 @@ def _print_migration(report: MigrationReport) -> None:
     total = count_of(sum(report.records.values()), "record")
     click.echo(f"Copied {total} of the namespace {printable(report.namespace)}{before}: {kinds}.")
     click.echo(f"Verified: the copy has the same records (SHA-256 {report.sha256[:16]}…), {report.seconds:.1f} s.")
-    for place, reason in report.damaged[:_MAX_SKIPPED]:
-        click.echo(f"Damaged: {printable(place)}: {printable(reason)}", err=True)
-    if len(report.damaged) > _MAX_SKIPPED:
-        click.echo(f"... and {len(report.damaged) - _MAX_SKIPPED} more; --json lists all.", err=True)
+    _print_reasons("Damaged:", report.damaged)
 
 
 @click.command("salvage")

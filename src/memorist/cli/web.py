@@ -1,21 +1,19 @@
 """Commands that serve the HTTP API and the page, and print tokens for programs that use it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from memorist.cli.app import CommandContext
+from memorist.cli.app import CommandContext, require_extra
 from memorist.cli.options import combine_options
-from memorist.errors import MissingExtra
 
 if TYPE_CHECKING:
     from memorist.embed.base import Embedder
     from memorist.engine import Memorist
 
 DEFAULT_PORT = 8377
+_SERVER_MODULES = ("anyio", "h11", "python_multipart", "starlette", "uvicorn")
 
 _serve_options = combine_options(
     click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on."),
@@ -112,10 +110,8 @@ def token_command(
 def _serve(
     context: CommandContext, host: str, port: int, hosts: tuple[str, ...], *, read_only: bool, browser: bool
 ) -> None:
-    with _require_web_extra():
+    with require_extra("the HTTP server", "web", _SERVER_MODULES):
         from memorist.web.server import ServeOptions, serve
-    from platformdirs import user_cache_path
-
     from memorist.listening import ListenAddress
 
     settings = context.loaded.settings
@@ -126,8 +122,9 @@ def _serve(
         chosen = context.within(Path.cwd(), {"namespace": namespace})
         return chosen.open(create=not read_only, embedder=embedder, read_only=read_only, surface="http")
 
-    cache = user_cache_path("memorist", appauthor=False)
-    options = ServeOptions(address, _find_secret(context), _state_folder(), cache, hosts, read_only, browser)
+    options = ServeOptions(
+        address, _find_secret(context), context.state_folder, context.cache_folder, hosts, read_only, browser
+    )
     serve(options, open_namespace, context.loaded)
 
 
@@ -137,21 +134,4 @@ def _find_secret(context: CommandContext) -> str:
         return secret
     from memorist.web.access import load_secret
 
-    return load_secret(_state_folder())
-
-
-def _state_folder() -> Path:
-    from platformdirs import user_state_path
-
-    return user_state_path("memorist", appauthor=False)
-
-
-@contextmanager
-def _require_web_extra() -> Iterator[None]:
-    """Raise MissingExtra if an import fails for want of the server's packages."""
-    try:
-        yield
-    except ModuleNotFoundError as exc:
-        if (exc.name or "").partition(".")[0] not in ("anyio", "h11", "python_multipart", "starlette", "uvicorn"):
-            raise
-        raise MissingExtra("the HTTP server needs an extra: pip install 'memorist[web]'") from exc
+    return load_secret(context.state_folder)

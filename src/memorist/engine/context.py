@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import Annotated, Any
 
 from memorist import validation
-from memorist.arguments import MAX_PAGE, Budget, Filter, Fraction, Meta, MetadataFilter
+from memorist.arguments import MAX_PAGE, Budget, Filter, Meta, MetadataFilter
 from memorist.contract import operation
 from memorist.documents import DocumentHit
 from memorist.embed.wordpiece import count_tokens
@@ -93,9 +93,11 @@ class Prompting(Room):
         message: Annotated[str, Meta("The task or question")],
         *,
         budget: Budget = 2000,
-        limit: Annotated[int, Meta(minimum=0, maximum=MAX_PAGE)] = 5,
-        min_relevance: Fraction = MIN_RELEVANCE,
-        project: str | None = None,
+        limit: Annotated[int, Meta("How many memories, besides pinned ones", minimum=0, maximum=MAX_PAGE)] = 5,
+        min_relevance: Annotated[
+            float, Meta("Only memories at least this relevant", minimum=0, maximum=1)
+        ] = MIN_RELEVANCE,
+        project: Annotated[str | None, Meta("Only this project, and what is global or belongs to no project")] = None,
         session: str | None = None,
         include_global: bool = True,
         core: Annotated[bool, Meta("Whether pinned memories come first")] = True,
@@ -139,7 +141,9 @@ class Prompting(Room):
         self,
         *,
         budget: Budget = 2000,
-        recent: Annotated[int, Meta(minimum=0, maximum=MAX_PAGE)] = 10,
+        recent: Annotated[
+            int, Meta("Without a message: how many of the latest memories", minimum=0, maximum=MAX_PAGE)
+        ] = 10,
         project: str | None = None,
         include_global: bool = True,
         core: Annotated[bool, Meta("Whether pinned memories come first")] = True,

@@ -17,7 +17,7 @@ from memorist.arguments import Cursor, DocumentFilters, Limit, Meta, Mode, Profi
 from memorist.contract import local_only, operation
 from memorist.documents import Document, DocumentLink, IndexedFile, IndexProgress, IndexReport
 from memorist.embed.base import token_counter
-from memorist.engine.finding import split_options
+from memorist.engine.finding import refuse_unknown, split_options
 from memorist.engine.paging import check_cursor, next_cursor, parse_position
 from memorist.engine.room import Room
 from memorist.engine.search import Searcher
@@ -126,7 +126,9 @@ class Documents(Room):
         mode: Mode = "hybrid",
         profile: ProfileName | None = None,
         grouped: bool = True,
-        neighbours: Annotated[int, Meta(minimum=0, maximum=100)] = 0,
+        neighbours: Annotated[
+            int, Meta("Also show this many chunks before and after each hit", minimum=0, maximum=100)
+        ] = 0,
         explain: bool = False,
         **options: Unpack[DocumentFilters],
     ) -> Results:
@@ -138,6 +140,7 @@ class Documents(Room):
         filters, others = split_options(options)
         if unknown := filters.keys() - DocumentFilters.__annotations__.keys():
             raise InvalidInput(f"{min(unknown)} is no filter of files; there are: {', '.join(_FILTERS)}")
+        refuse_unknown(others, Documents.search)
         request = searcher.build_request(
             query, filters, {**others, "limit": limit, "record": "off"}, mode=mode, profile=profile,
             include_superseded=True,

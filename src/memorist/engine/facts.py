@@ -2,10 +2,10 @@
 
 import builtins
 from datetime import UTC, datetime
-from typing import Unpack
+from typing import Annotated, Unpack
 
 from memorist import validation
-from memorist.arguments import FactFields, MemoryId, Share, Text
+from memorist.arguments import FactFields, MemoryId, Meta, Text
 from memorist.contract import operation
 from memorist.engine.room import Room
 from memorist.records import Fact
@@ -29,7 +29,11 @@ class Facts(Room):
         return [*self._resources.find_memory(id, None).facts]
 
     @operation("POST /facts/{id}/reinforce")
-    def reinforce(self, id: str, amount: Share = 0.1) -> Fact:
+    def reinforce(
+        self,
+        id: str,
+        amount: Annotated[float, Meta("The share of the way to 1 that confidence rises", minimum=0, maximum=1)] = 0.1,
+    ) -> Fact:
         """Confirm a fact: its present confidence rises by a share of what is missing to 1."""
         share = validation.number(amount, "amount", 0, 1)
         rates = self._resources.profile.fact_decay

@@ -7,7 +7,7 @@ from typing import Any
 
 from memorist import validation
 from memorist.arguments import FilePath
-from memorist.contract import operation
+from memorist.contract import names_unknown, operation
 from memorist.documents import File
 from memorist.engine.room import Room
 from memorist.errors import ChangedMeanwhile, InvalidInput, NotFound
@@ -32,6 +32,7 @@ class Files(Room):
         self._resources.embed(result.pending)
         return _as_file(result.memory)
 
+    @names_unknown
     def edit(self, path: str, change: Callable[[str], str], *, project: str | None = None) -> File:
         """
         Replace the text of a file by what `change` returns for it; the earlier text is in the file's history.

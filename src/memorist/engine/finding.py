@@ -1,6 +1,7 @@
 """Finding: memories by word and by meaning, counted by their fields, and words spelt as memories have them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Annotated, Any, Unpack
 
 from memorist.arguments import (
@@ -34,18 +35,18 @@ class Finding(Room):
         self,
         query: QueryText,
         *,
-        limit: Limit | None = None,
+        limit: Annotated[Limit | None, Meta("How many; without it, as many as the profile says, mostly 10")] = None,
         offset: Annotated[int, Meta("Hits to leave out: pages with the same limit do not overlap", minimum=0)] = 0,
         mode: Mode = "hybrid",
         profile: ProfileName | None = None,
-        lens: str | None = None,
+        lens: Annotated[str | None, Meta("The name of a saved lens to search with")] = None,
         now: Annotated[Time | None, Meta('The time that "last week" counts from')] = None,
-        include_superseded: bool = False,
+        include_superseded: Annotated[bool, Meta("Also show superseded memories, ranked lower")] = False,
         include_facts: bool = True,
-        include_documents: Annotated[bool, Meta("Also search indexed files")] = False,
+        include_documents: Annotated[bool, Meta("Also search indexed files, in one ranking")] = False,
         detail: Detail = "full",
         record: RecordMode | None = None,
-        record_session: Annotated[str | None, Meta("The session that asks")] = None,
+        record_session: Annotated[str | None, Meta("The session to record it for")] = None,
         facets: FacetNames = (),
         explain: Annotated[bool, Meta("Also tell how the query was parsed")] = False,
         **options: Unpack[SearchOptions],
@@ -59,7 +60,7 @@ class Finding(Room):
         """
         searcher = Searcher(self._resources)
         filters, others = split_options(options)
-        _refuse_unknown(others)
+        refuse_unknown(others, Finding.search)
         request = searcher.build_request(
             query, filters, {**others, "limit": limit, "record": record}, mode=mode, profile=profile, lens=lens,
             record_session=record_session, include_superseded=include_superseded, now=now, detail=detail,
@@ -86,13 +87,13 @@ class Finding(Room):
         return searcher.facets(query, fields, include_superseded=include_superseded, filters=filters)
 
 
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
+def refuse_unknown(options: Mapping[str, Any], search: Callable[..., Any]) -> None:
+    """Refuse an option that a search does not have; its signature tells which it has."""
     for name in options:
         if name not in ProfileOptions.__annotations__:
-            raise InvalidInput(
-                f"a search has no option {name!r}; it has the filters {', '.join(Filters.__annotations__)}, and the "
-                f"options {', '.join(ProfileOptions.__annotations__)}"
-            )
+            named = signature(search).parameters.values()
+            arguments = [one.name for one in named if one.kind is one.KEYWORD_ONLY]
+            raise InvalidInput(f"a search has no option {name!r}; it has: {', '.join(arguments)}")
 
 
 def split_options(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

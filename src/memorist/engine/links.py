@@ -2,9 +2,10 @@
 
 import builtins
 from datetime import UTC, datetime
+from typing import Annotated
 
 from memorist import validation
-from memorist.arguments import Fraction, MemoryId
+from memorist.arguments import MemoryId, Meta
 from memorist.contract import operation
 from memorist.engine.linking import redact_author
 from memorist.engine.room import Room
@@ -18,7 +19,13 @@ class Links(Room):
 
     @operation("POST /memories/{source}/relations")
     def add(
-        self, source: MemoryId, target: MemoryId, kind: str, *, confidence: Fraction = 1.0, said_by: str | None = None
+        self,
+        source: MemoryId,
+        target: MemoryId,
+        kind: str,
+        *,
+        confidence: Annotated[float, Meta("How certain that is", minimum=0, maximum=1)] = 1.0,
+        said_by: Annotated[str | None, Meta("Who says so")] = None,
     ) -> Relation:
         """Link two memories: `source` `kind` `target`. Linking them again sets the confidence anew."""
         return self._store.links.relate(

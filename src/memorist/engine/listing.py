@@ -6,14 +6,13 @@ from typing import Annotated, Unpack, overload
 
 from memorist import validation
 from memorist.arguments import MAX_PAGE, AsOf, Cursor, Detail, Filters, Limit, MemoryId, Meta, Names, QueryText, Time
-from memorist.contract import operation
+from memorist.contract import names_unknown, operation
 from memorist.engine.room import Room
 from memorist.engine.search import Searcher
 from memorist.errors import InvalidInput, NotFound
 from memorist.records import Memories, Memory, Page, Timeline, Version
 
 _Ids = builtins.list[str] | tuple[str, ...]
-_Neighbours = Annotated[int, Meta(minimum=0, maximum=10_000)]
 
 
 class Listing(Room):
@@ -23,6 +22,7 @@ class Listing(Room):
     def get(self, ids: str, *, as_of: AsOf | None = None) -> Memory: ...
     @overload
     def get(self, ids: _Ids, *, as_of: AsOf | None = None) -> Memories: ...
+    @names_unknown
     def get(self, ids: str | _Ids, *, as_of: AsOf | None = None) -> Memory | Memories:
         """
         Return one memory by its id, or several in the order asked, naming those not found; `as_of` as they were.
@@ -111,15 +111,15 @@ class Listing(Room):
     def timeline(
         self,
         *,
-        start: Time | None = None,
-        end: Time | None = None,
-        anchor: MemoryId | None = None,
-        before: _Neighbours = 5,
-        after: _Neighbours = 5,
-        query: QueryText | None = None,
-        project: Names | None = None,
+        start: Annotated[Time | None, Meta("From this time on")] = None,
+        end: Annotated[Time | None, Meta("Up to this time, including all of a day or month")] = None,
+        anchor: Annotated[MemoryId | None, Meta("Around this memory")] = None,
+        before: Annotated[int, Meta("How many before the one in the middle", minimum=0, maximum=10_000)] = 5,
+        after: Annotated[int, Meta("How many after it", minimum=0, maximum=10_000)] = 5,
+        query: Annotated[QueryText | None, Meta("Around the memory that matches this best")] = None,
+        project: Annotated[Names | None, Meta("Only of this project")] = None,
         as_of: AsOf | None = None,
-        limit: Annotated[int, Meta(minimum=1, maximum=10_000)] = 1000,
+        limit: Annotated[int, Meta("How many between two times", minimum=1, maximum=10_000)] = 1000,
         detail: Detail = "index",
     ) -> Timeline:
         """

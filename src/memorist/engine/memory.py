@@ -8,7 +8,7 @@ Everyday verbs are methods of `Memorist`, each written where it is implemented: 
 from collections.abc import Iterator
 from typing import Self
 
-from memorist.contract import EVENTS, Transport, local_only, operation
+from memorist.contract import EVENTS, Transport, local_only, names_unknown, operation
 from memorist.embed.base import Embedder
 from memorist.engine.context import Prompting
 from memorist.engine.documents import Documents
@@ -57,6 +57,7 @@ class Memorist(Writing, Finding, Listing, Prompting):
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    @names_unknown
     def close(self) -> None:
         """Release the file, the model and every thread, or all connections. Closing twice is fine."""
         self._backend.close()
@@ -75,6 +76,7 @@ class Memorist(Writing, Finding, Listing, Prompting):
         """Count what there is, and tell which model's vectors are in use."""
         return self._resources.stats()
 
+    @names_unknown
     def check(self, repair: bool = False) -> CheckReport:
         """Compare every text with its hash, and every index and vector with the text; `repair` makes those again."""
         return self._repair() if repair else self._check()

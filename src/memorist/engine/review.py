@@ -106,7 +106,9 @@ class Review(Room):
     def duplicates(
         self,
         *,
-        threshold: Annotated[float, Meta(minimum=0.1, maximum=1)] = DUPLICATE_THRESHOLD,
+        threshold: Annotated[
+            float, Meta("The share of words that two have in common", minimum=0.1, maximum=1)
+        ] = DUPLICATE_THRESHOLD,
         progress: Progress | None = None,
         **filters: Unpack[Filters],
     ) -> builtins.list[tuple[Memory, ...]]:

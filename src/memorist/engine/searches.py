@@ -2,9 +2,10 @@
 
 import builtins
 from datetime import UTC, datetime
+from typing import Annotated
 
 from memorist import validation
-from memorist.arguments import Cursor, Limit, QueryText, Time
+from memorist.arguments import Cursor, Limit, Meta, QueryText, Time
 from memorist.contract import operation
 from memorist.engine.paging import check_cursor, next_cursor
 from memorist.engine.room import Room
@@ -24,9 +25,9 @@ class Searches(Room):
     def list(
         self,
         *,
-        memory: str | None = None,
-        session: str | None = None,
-        since: Time | None = None,
+        memory: Annotated[str | None, Meta("Only searches that found this memory")] = None,
+        session: Annotated[str | None, Meta("Only searches in this session")] = None,
+        since: Annotated[Time | None, Meta("Only from this time on")] = None,
         limit: Limit = 50,
         cursor: Cursor | None = None,
     ) -> RecallPage:

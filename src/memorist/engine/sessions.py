@@ -33,7 +33,13 @@ class Sessions(Room):
     _name = "sessions"
 
     @operation("POST /sessions", status=201)
-    def start(self, project: str | None = None, *, id: str | None = None, summary: str | None = None) -> Session:
+    def start(
+        self,
+        project: Annotated[str | None, Meta("The project it is about")] = None,
+        *,
+        id: Annotated[str | None, Meta("An id of your own")] = None,
+        summary: Annotated[str | None, Meta("What it is about")] = None,
+    ) -> Session:
         """Start a session; give its id to `add(session=...)` and `search(record_session=...)`."""
         return self._store.sessions.start(
             new_id() if id is None else validation.session_id(id),
@@ -76,9 +82,9 @@ class Sessions(Room):
     def list(
         self,
         *,
-        project: str | None = None,
-        active: bool | None = None,
-        deleted: bool = False,
+        project: Annotated[str | None, Meta("Only of this project")] = None,
+        active: Annotated[bool | None, Meta("Only sessions that have not ended")] = None,
+        deleted: Annotated[bool, Meta("Only forgotten sessions")] = False,
         limit: Limit = 50,
         cursor: Cursor | None = None,
     ) -> SessionPage:

@@ -11,7 +11,7 @@ from memorist import validation
 from memorist.arguments import Allowances, Meta
 from memorist.atomic_file import is_stream, make_folder, open_output
 from memorist.config import UserFolders
-from memorist.contract import LINES, MULTIPART, local_only, operation
+from memorist.contract import LINES, MULTIPART, local_only, names_unknown, operation
 from memorist.documents import DiscoveredSource, ImportReport
 from memorist.engine.room import Room
 from memorist.errors import InvalidInput, MissingExtra
@@ -144,6 +144,7 @@ class Transfer(Room):
             Counter(notes.redacted) + Counter(talks.redacted),
         )
 
+    @names_unknown
     def import_conversations(
         self,
         path: str | Path,

@@ -22,7 +22,7 @@ from memorist.arguments import (
     Time,
     Version,
 )
-from memorist.contract import operation
+from memorist.contract import names_unknown, operation
 from memorist.engine.linking import Linking
 from memorist.errors import Ambiguous, InvalidInput, MemoristError, NotFound
 from memorist.ingest.redaction import Redaction
@@ -69,6 +69,7 @@ class Writing(Linking):
             memory = self._report_near_duplicate(memory, action)
         return replace(memory, degraded=degraded)
 
+    @names_unknown
     def add_many(
         self, items: Iterable[str | Mapping[str, Any]], *, progress: Progress | None = None
     ) -> builtins.list[str]:
@@ -236,7 +237,7 @@ class Writing(Linking):
         return self._resources.present(self._store.restore(validation.id_or_part(id)))
 
     @operation("POST /memories:purge", slow=True)
-    def purge(self, *, before: Time | None = None) -> int:
+    def purge(self, *, before: Annotated[Time | None, Meta("Only what was forgotten before this time")] = None) -> int:
         """Erase forgotten memories from the file and from copies that migrations kept; return how many."""
         self._resources.recorder.trim()
         moment = validation.moment_or_none(before, "before")

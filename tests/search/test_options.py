@@ -1,0 +1,35 @@
+"""Options of a profile that one search replaces: each is declared with its type, and checked by it."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from memorist.arguments import ProfileOptions
+from memorist.errors import InvalidInput
+from memorist.profiles import PROFILES, Profile
+from memorist.search.options import apply_options
+
+BALANCED = PROFILES["balanced"]
+OPTIONS = {field.name: getattr(BALANCED, field.name) for field in fields(Profile) if field.name != "name"}
+SIGNATURE = {"limit", "record", "min_salience"}  # are named by `search` itself, or by its filters
+
+
+def test_every_option_is_declared() -> None:
+    assert OPTIONS.keys() - SIGNATURE <= ProfileOptions.__annotations__.keys()
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_option_takes_its_own_value_back(option: str) -> None:
+    value = OPTIONS[option]
+    changes = {} if option == "weigh_by_clarity" else {"weigh_by_clarity": BALANCED.weigh_by_clarity}
+
+    assert apply_options(BALANCED, {option: value, **changes}) == BALANCED
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_no_option_is_taken_for_a_flag_that_is_none_and_no_flag_for_anything_else(option: str) -> None:
+    wrong: Any = "yes" if isinstance(OPTIONS[option], bool) else True
+
+    with pytest.raises(InvalidInput, match=f"^{option} must be|^{option}.* is unknown"):
+        apply_options(BALANCED, {option: wrong})
