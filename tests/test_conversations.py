@@ -17,8 +17,8 @@ import memorist
 from conftest import HashingEmbedder
 from living import ids, rows, texts
 from memorist import InvalidInput, Memorist
-from memorist.documents import ImportReport
 from memorist.ingest.vectorizer import BATCH
+from memorist.reports import ImportReport
 from processes import ending, expect, line, running
 from test_forgetting import check_nothing_is_left
 

@@ -16,10 +16,11 @@ import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from living import ids, rows
 from memorist import InvalidInput, Memorist, StoreError
-from memorist.documents import Document, DocumentHit, IndexProgress
 from memorist.embed.local import LocalEmbedder
+from memorist.file_records import Document, DocumentHit
 from memorist.profiles import PROFILES
 from memorist.records import FACETS, Results
+from memorist.reports import IndexProgress
 from statements import watched
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

@@ -11,8 +11,9 @@ import pytest
 import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from memorist import InvalidInput, Memorist
-from memorist.documents import Document, IndexProgress, IndexReport
+from memorist.file_records import Document
 from memorist.ingest import readers, sync, walk
+from memorist.reports import IndexProgress, IndexReport
 from processes import ending, expect, line, running, tell
 
 KEY = "\n".join(

@@ -23,8 +23,8 @@ import memorist
 from conftest import HashingEmbedder
 from memorist import ChangedMeanwhile, InvalidInput, Memorist, MemoristError, NotFound
 from memorist.arguments import FILTERS, Filter, ProfileOptions
-from memorist.documents import DocumentHit
 from memorist.engine.memory import ROOMS
+from memorist.file_records import DocumentHit
 from memorist.records import FACETS
 from memorist.search.query import parse_query
 from memorist.store.documents import chunk_namespace

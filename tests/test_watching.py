@@ -15,7 +15,7 @@ import pytest
 
 import memorist
 from memorist import InvalidInput, Memorist, MissingExtra
-from memorist.documents import IndexProgress, IndexReport
+from memorist.reports import IndexProgress, IndexReport
 from patience import LONGEST
 
 pytest.importorskip("watchfiles", reason="the extra `watch` is not installed")

@@ -14,8 +14,8 @@ import pytest
 
 import memorist
 from memorist import InvalidInput, Memorist, NotFound
-from memorist.documents import DocumentHit
 from memorist.embed.local import LocalEmbedder
+from memorist.file_records import DocumentHit
 from memorist.present.render import results_json
 from memorist.records import Results
 from placed import PlacedEmbedder

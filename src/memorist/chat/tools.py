@@ -10,10 +10,10 @@ from typing import Any
 from memorist import validation
 from memorist.arguments import DEFAULT_TOOL_HITS
 from memorist.chat.providers import Tool, ToolCall
-from memorist.documents import DocumentHit
 from memorist.engine import Memorist
 from memorist.engine.prompts import record_hits, record_option
 from memorist.errors import InvalidInput, MemoristError
+from memorist.file_records import DocumentHit
 from memorist.ingest.redaction import redaction_report
 from memorist.present.framing import as_data, as_one_line, describe_error
 from memorist.present.render import timestamp

@@ -17,13 +17,13 @@ from typing import Any, BinaryIO
 from memorist import validation
 from memorist.arguments import MAX_PAGE
 from memorist.contract import EVENTS, LINES, MULTIPART, Operation, Transport
-from memorist.documents import ImportReport
 from memorist.engine.memory import Memorist
 from memorist.engine.transfer import open_export
 from memorist.errors import InvalidInput, MemoristError, StoreError
 from memorist.nesting import refuse_excess
 from memorist.present.codec import decode
 from memorist.records import check_version
+from memorist.reports import ImportReport
 from memorist.views import Change, ReviewPage
 from memorist.web.transport import HttpClient, multipart, path_of
 
