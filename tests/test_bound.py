@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import memorist
+from answers import show_fields
 from memorist import AlreadyExists, ChangedMeanwhile, InvalidInput, Memorist, NotFound
 from memorist.engine.project_view import ProjectView
 from memorist.store.postgres.connections import PostgresDatabase
-from told import told
 
 INSIDE, OUTSIDE = "falcon", "secretword"  # words of either side
 
@@ -75,7 +75,7 @@ LOOKS: dict[str, Callable[[House], Any]] = {
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_no_answer_speaks_of_another_project(house: House, look: str) -> None:
-    shown = told(LOOKS[look](house))
+    shown = show_fields(LOOKS[look](house))
     for query in (f"{INSIDE} {OUTSIDE}", OUTSIDE):  # a question is the caller's own
         shown = shown.replace(f"query={query!r}", "")
 
@@ -173,7 +173,7 @@ def test_an_id_that_is_used_in_another_project_is_as_good_as_any(house: House, i
         seen += house.bound.list().memories, house.bound.context(f"{INSIDE} once more")
         house.bound.forget(id)
         seen.append(house.bound.get([id]))
-        shown = re.sub(r"datetime\([^)]*\)|0\.\d+", "…", told(seen)).replace(id, "ID")
+        shown = re.sub(r"datetime\([^)]*\)|0\.\d+", "…", show_fields(seen)).replace(id, "ID")
         return re.sub(r"~[0-9a-f]{28}", "~…", shown)
 
     moved = house.bound.add(f"{INSIDE} to be moved", id="moved-away")

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 import memorist
+from answers import texts
 from conftest import HashingEmbedder
-from living import rows, texts
 from memorist import InvalidInput, Memorist
 from memorist.engine.prompts import for_model
 from memorist.ingest.redaction import Redaction
 from memorist.records import MemoryDraft
 from memorist.redact import redact
+from statements import read_rows
 from test_forgetting import check_nothing_is_left
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
@@ -316,7 +317,7 @@ class TestReport:
         changed = guarded.update(note.id, tags=["new"])
 
         assert changed.metadata == note.metadata
-        assert rows(path, "select count(*) from memory_history") == [(1,)]
+        assert read_rows(path, "select count(*) from memory_history") == [(1,)]
 
     def test_redacted_again_it_is_the_same(self) -> None:
         redaction = Redaction(on=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pages import ROOT, find_tests, sentences
+from doc_pages import ROOT, find_tests, sentences
 
 Promises = dict[str, tuple[str, ...] | str]  # the tests, or the reason why there can be none
 

@@ -13,7 +13,7 @@ import memorist
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.writes import content_hash
-from processes import FORK_OPTIONS, expect, forks, running
+from processes import FORK_OPTIONS, expect, forks, start_program
 
 SQLITE = load_migrations("sqlite")  # the migrations of this version
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
@@ -81,7 +81,7 @@ def make_old_databases(folder: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("kills_each", [2, pytest.param(80, marks=pytest.mark.slow)])
 def test_everything_is_there_when_it_is_opened_again(tmp_path: Path, kills_each: int) -> None:
     old = list(make_old_databases(tmp_path))
-    with running(KILLER, kills_each, *old, options=FORK_OPTIONS) as killer:
+    with start_program(KILLER, kills_each, *old, options=FORK_OPTIONS) as killer:
         expect("ready", [killer])
         assert killer.stdout is not None
         killed = killer.stdout.read().splitlines()
