@@ -705,12 +705,12 @@ class TestWhileItGoesOn:
         assert once[0].id == once[1].id
 
     def test_secrets_are_replaced_unless_told(self, memory: Memorist) -> None:
-        guarded = memory.sessions.add_turn("user", f"use {TOKEN}", conversation="c")
+        redacted = memory.sessions.add_turn("user", f"use {TOKEN}", conversation="c")
         free = memory.sessions.add_turn("user", f"use {TOKEN}", conversation="c", redact=False)
         allowed = memory.sessions.add_turn("user", f"use {TOKEN}", conversation="c", allow=["ghp_"])
 
-        assert TOKEN not in guarded.content
-        assert guarded.metadata["redacted"][0]["kind"]
+        assert TOKEN not in redacted.content
+        assert redacted.metadata["redacted"][0]["kind"]
         assert "redacted" not in free.metadata
         assert free.content == allowed.content == f"use {TOKEN}"
         assert TOKEN not in (memory.sessions.get("chat:c").summary or "")

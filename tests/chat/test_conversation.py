@@ -290,12 +290,12 @@ class TestSaving:
         assert len(memory.list()) == len(memory.sessions.list()) == 0
 
     def test_secrets_are_not_unless_told(self, memory: Memorist, server: ModelServer, begin: Begin) -> None:
-        guarded, open_ = begin(), begin(redact=False)
-        for conversation in (guarded, open_):
+        redacted, open_ = begin(), begin(redact=False)
+        for conversation in (redacted, open_):
             conversation.ask(f"my token is {TOKEN}", hush)
 
-        assert "ghp_" not in json.dumps(saved_turns(memory, guarded))
-        assert "[redacted:" in json.dumps(saved_turns(memory, guarded))
+        assert "ghp_" not in json.dumps(saved_turns(memory, redacted))
+        assert "[redacted:" in json.dumps(saved_turns(memory, redacted))
         assert json.dumps(saved_turns(memory, open_)).count(TOKEN) == 2
         assert server.told(0) == [("user", f"my token is {TOKEN}")]
 

@@ -235,7 +235,8 @@ def test_the_index_is_never_asked_for_more_words_than_the_limit(text: str, gramm
         for sql, values in statements
         if " match " in sql and isinstance(values, dict)
         for name, value in values.items()
-        if isinstance(value, str) and name.startswith(("atom", "wanted", "all", "guard", "spare", "found", "missed"))
+        if isinstance(value, str)
+        and name.startswith(("atom", "wanted", "all", "pruning", "stopwords", "found", "missed"))
     }
     words = [len(list_tokens(value)) for value in expressions if value != "[]"]
     phrases = [len(list_tokens(phrase)) for value in expressions for phrase in value.split('"')[1::2]]

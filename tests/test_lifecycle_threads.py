@@ -22,7 +22,7 @@ EVERYBODY = "said by everybody"
 WORKER = """
     import json, sys, memorist
     from conftest import HashingEmbedder
-    from test_many_lives import lives
+    from test_lifecycle_threads import lives
     with memorist.open(sys.argv[1], embedder=HashingEmbedder(), synchronous="normal") as memory:
         print("ready", flush=True)
         sys.stdin.readline()
