@@ -25,7 +25,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from memorist.redact import redact
-from planted import Maker, everything
+from secret_samples import SecretMaker, make_all_samples
 
 SUFFIXES = frozenset(".c .cfg .css .go .h .html .ini .js .json .md .py .rs .sh .toml .ts .txt .yaml .yml".split())
 SKIPPED_FOLDERS = frozenset("site-packages node_modules __pycache__ .git".split())
@@ -46,7 +46,7 @@ def main() -> None:
     if options.time:
         print(time_redaction(options.trees))
         return
-    Maker.salt = options.seed
+    SecretMaker.salt = options.seed
     print_recall(options.misses)
     for tree in options.trees:
         print_masked_lines(tree, options.show)
@@ -59,7 +59,7 @@ def print_recall(misses: int) -> None:
     other = load_detect_secrets()
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     file = Path(tempfile.mkdtemp()) / "notes.txt"
-    for planted in everything():
+    for planted in make_all_samples():
         counts[planted.kind]["all"] += 1
         if is_left(planted.secret, redact(planted.text)[0]):
             counts[planted.kind]["missed"] += 1

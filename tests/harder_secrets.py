@@ -1,5 +1,5 @@
 """
-Secrets that are harder to see than those of `planted`, and ordinary texts that look like them.
+Secrets that are harder to see than those of `secret_samples`, and ordinary texts that look like them.
 
 As there, each is made at run time from its documented parts, so that no line of this file is one. In the words of other
 languages the secret is of the kind that people choose.
@@ -8,12 +8,12 @@ languages the secret is of the kind that people choose.
 import base64
 from collections.abc import Iterator
 
-from planted import ALNUM, BASE32, DIGITS, HEX, LOWER, SEED_WORDS, UPPER, WORD, Maker, Planted, fill
+from secret_samples import ALNUM, BASE32, DIGITS, HEX, LOWER, SEED_WORDS, UPPER, WORD, SecretMaker, SecretSample, fill
 
-make = Maker("harder")
+make = SecretMaker("harder")
 
 
-def by_form() -> Iterator[Planted]:
+def by_form() -> Iterator[SecretSample]:
     """Keys and tokens with a prefix that their maker documents."""
     forms = {
         "resend-key": ("re" + "_", make.of(ALNUM, 8) + "_" + make.of(ALNUM, 24)),
@@ -70,14 +70,14 @@ def by_form() -> Iterator[Planted]:
     }
     places = ("use {} for now", "client = Client('{}')", "CALLER={}\n", '{{"value": "{}"}}', "{}")
     for number, (kind, (prefix, body)) in enumerate(forms.items()):
-        yield Planted(kind, prefix + body, fill(places[number % len(places)], prefix + body))
+        yield SecretSample(kind, prefix + body, fill(places[number % len(places)], prefix + body))
     signature = make.of(HEX, 64)
-    yield Planted(
+    yield SecretSample(
         "url-signature", signature, f"https://b.s3.amazonaws.com/k?X-Amz-Date=1&X-Amz-Signature={signature}&a=1"
     )
 
 
-def key_blocks() -> Iterator[Planted]:
+def key_blocks() -> Iterator[SecretSample]:
     """Private keys of which the beginning is lost."""
     for name, size in (
         ("RSA PRIVATE KEY", 600),
@@ -86,27 +86,29 @@ def key_blocks() -> Iterator[Planted]:
         ("EC PRIVATE KEY", 90),
     ):
         lines = make.pem(name, size).split("\n")
-        yield Planted("end only", "".join(lines[1:-1]), "the rest of it:\n" + "\n".join(lines[1:]) + "\nthanks\n")
-        yield Planted("end only, indented", "".join(lines[2:-1]), "".join(f"    {line}\n" for line in lines[2:]))
+        yield SecretSample("end only", "".join(lines[1:-1]), "the rest of it:\n" + "\n".join(lines[1:]) + "\nthanks\n")
+        yield SecretSample("end only, indented", "".join(lines[2:-1]), "".join(f"    {line}\n" for line in lines[2:]))
     cut = make.pem("RSA PRIVATE KEY", 300).replace("\n", "\\n")
-    yield Planted("end only, escaped", cut[40:-32], f'"...{cut[40:]}"')
+    yield SecretSample("end only, escaped", cut[40:-32], f'"...{cut[40:]}"')
 
 
-def seed_phrases() -> Iterator[Planted]:
+def seed_phrases() -> Iterator[SecretSample]:
     for size in (12, 24, 15):
         words = make.random.sample(SEED_WORDS, size)
-        yield Planted("numbered", " ".join(words), "\n".join(f"{at}. {word}" for at, word in enumerate(words, 1)))
-        yield Planted("numbered )", " ".join(words), " ".join(f"{at}) {word}" for at, word in enumerate(words, 1)))
-        yield Planted("numbered inline", " ".join(words), " ".join(f"{at}. {word}" for at, word in enumerate(words, 1)))
-        yield Planted(
+        yield SecretSample("numbered", " ".join(words), "\n".join(f"{at}. {word}" for at, word in enumerate(words, 1)))
+        yield SecretSample("numbered )", " ".join(words), " ".join(f"{at}) {word}" for at, word in enumerate(words, 1)))
+        yield SecretSample(
+            "numbered inline", " ".join(words), " ".join(f"{at}. {word}" for at, word in enumerate(words, 1))
+        )
+        yield SecretSample(
             "numbered colon", " ".join(words), "\n".join(f"{at:02}: {word}" for at, word in enumerate(words, 1))
         )
-        yield Planted("capitals", " ".join(words).upper(), "seed phrase: " + " ".join(words).upper())
-        yield Planted("list", " ".join(words), "Recovery phrase:\n" + "\n".join(f"- {word}" for word in words))
-        yield Planted("commas", " ".join(words), "mnemonic = [" + ", ".join(f'"{word}"' for word in words) + "]")
+        yield SecretSample("capitals", " ".join(words).upper(), "seed phrase: " + " ".join(words).upper())
+        yield SecretSample("list", " ".join(words), "Recovery phrase:\n" + "\n".join(f"- {word}" for word in words))
+        yield SecretSample("commas", " ".join(words), "mnemonic = [" + ", ".join(f'"{word}"' for word in words) + "]")
 
 
-def in_places() -> Iterator[Planted]:
+def in_places() -> Iterator[SecretSample]:
     """Values whose place tells what they are."""
     places = (
         "export DB_PASSWORD=\\\n  {}\n",
@@ -217,19 +219,19 @@ def in_places() -> Iterator[Planted]:
     )
     for place in places:
         value = make.password()
-        yield Planted(place, value, fill(place, value))
+        yield SecretSample(place, value, fill(place, value))
 
 
-def one_time() -> Iterator[Planted]:
+def one_time() -> Iterator[SecretSample]:
     """Shared secrets of one-time passwords, and codes that replace them."""
     base32 = make.of(BASE32, 32)
-    yield Planted("otpauth", base32, f"otpauth://totp/Acme:ada@acme.dev?secret={base32}&issuer=Acme")
+    yield SecretSample("otpauth", base32, f"otpauth://totp/Acme:ada@acme.dev?secret={base32}&issuer=Acme")
     base32 = make.of(BASE32, 16)
-    yield Planted("otpauth hotp", base32, f"scan otpauth://hotp/Acme?counter=1&secret={base32} with the app")
+    yield SecretSample("otpauth hotp", base32, f"scan otpauth://hotp/Acme?counter=1&secret={base32} with the app")
     data = (
         base64.b64encode(make.random.randbytes(60)).decode().replace("+", "%2B").replace("/", "%2F").replace("=", "%3D")
     )
-    yield Planted("otpauth-migration", data, f"otpauth-migration://offline?data={data}")
+    yield SecretSample("otpauth-migration", data, f"otpauth-migration://offline?data={data}")
     for title, code in (
         ("Recovery codes:", lambda: f"{make.of(HEX, 5)}-{make.of(HEX, 5)}"),
         ("GitHub recovery codes", lambda: f"{make.of(HEX, 5)}-{make.of(HEX, 5)}"),
@@ -240,13 +242,13 @@ def one_time() -> Iterator[Planted]:
         ("Wiederherstellungscodes:", lambda: f"{make.of(UPPER + DIGITS, 4)}-{make.of(UPPER + DIGITS, 4)}"),
     ):
         codes = [code() for _ in range(8)]
-        yield Planted(title, " ".join(codes), f"{title}\n\n" + "\n".join(codes) + "\n")
-        yield Planted(
+        yield SecretSample(title, " ".join(codes), f"{title}\n\n" + "\n".join(codes) + "\n")
+        yield SecretSample(
             f"{title} listed",
             " ".join(codes),
             f"{title}\n" + "\n".join(f"{at}. {one}" for at, one in enumerate(codes, 1)),
         )
-        yield Planted(f"{title} in a line", " ".join(codes), f"{title} " + ", ".join(codes))
+        yield SecretSample(f"{title} in a line", " ".join(codes), f"{title} " + ", ".join(codes))
 
 
 SENTENCES = (
@@ -350,7 +352,7 @@ SENTENCES = (
 )
 
 
-def short_numbers() -> Iterator[Planted]:
+def short_numbers() -> Iterator[SecretSample]:
     """Numbers too short to be a secret, but for what they open."""
     for sentence, length in (
         ("my card PIN is {}", 4),
@@ -360,16 +362,16 @@ def short_numbers() -> Iterator[Planted]:
         ("exp 04/29 cvc {}", 3),
     ):
         value = make.of("123456789", length)
-        yield Planted(sentence, value, fill(sentence, value))
+        yield SecretSample(sentence, value, fill(sentence, value))
 
 
-def in_sentences() -> Iterator[Planted]:
+def in_sentences() -> Iterator[SecretSample]:
     for sentence in SENTENCES:
         value = make.password()
-        yield Planted(sentence, value, fill(sentence, value))
+        yield SecretSample(sentence, value, fill(sentence, value))
 
 
-def harder_secrets() -> list[Planted]:
+def harder_secrets() -> list[SecretSample]:
     return [*by_form(), *key_blocks(), *seed_phrases(), *in_places(), *one_time(), *short_numbers(), *in_sentences()]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 
 class ScriptedModel(ThreadingHTTPServer):
@@ -44,7 +44,7 @@ class ScriptedModel(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = LONGEST
+    timeout = MAX_WAIT_SECONDS
     server: ScriptedModel
 
     def do_POST(self) -> None:

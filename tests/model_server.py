@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 KEY = "sk-test-0123456789abcdefSECRET"
 MODELS = ("anthropic:claude-test", "openai:gpt-test", "ollama:qwen-test")
@@ -146,7 +146,7 @@ def model_server() -> Iterator[ModelServer]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = LONGEST
+    timeout = MAX_WAIT_SECONDS
     disable_nagle_algorithm = True
     server: ModelServer
 

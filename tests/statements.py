@@ -1,8 +1,9 @@
-"""Which statements the database is asked, for tests that count or explain them."""
+"""Statements of SQLite: those that Memorist runs, recorded or counted, and those that a test runs without Memorist."""
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -11,9 +12,9 @@ Statement = tuple[str, Any]
 
 
 @contextmanager
-def watched() -> Iterator[list[Statement]]:
+def record_statements() -> Iterator[list[Statement]]:
     """
-    Every statement with its values that connections opened from now on run.
+    Yield a list of the statements, with their values, that connections opened from now on run.
 
     Those that only set connections up are left out, and those of the thread that indexes words once that pays.
     """
@@ -36,8 +37,8 @@ def watched() -> Iterator[list[Statement]]:
 
 
 @contextmanager
-def counted_steps() -> Iterator[list[int]]:
-    """The steps of SQLite's virtual machine that each statement takes on connections opened from now on."""
+def count_steps() -> Iterator[list[int]]:
+    """Yield a list of the steps of SQLite's virtual machine that each statement takes on connections opened later."""
     steps: list[int] = []
 
     def profile(event: dict[str, Any]) -> None:
@@ -52,3 +53,18 @@ def counted_steps() -> Iterator[list[int]]:
         yield steps
     finally:
         apsw.connection_hooks.remove(hook)
+
+
+def read_rows(path: Path, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    """Run a statement on a database file, and return what it answers."""
+    connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(5000)
+    try:
+        return list(connection.execute(sql, values))
+    finally:
+        connection.close()
+
+
+def read_column(path: Path, sql: str) -> list[Any]:
+    """Run a statement on a database file, and return the first column of what it answers."""
+    return [row[0] for row in read_rows(path, sql)]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 CTRL_C, CTRL_D, UP = "\x03", "\x04", "\x1b[A"
 _COLOUR = re.compile(rb"\x1b\[[0-9;?]*[a-zA-Z]")  # what readline and colours write
@@ -34,7 +34,7 @@ class Terminal:
 
     def interrupt(self) -> None:
         """Press Ctrl-C where the command waits: in the moment before, Python would not see it until the next key."""
-        deadline = time.monotonic() + LONGEST
+        deadline = time.monotonic() + MAX_WAIT_SECONDS
         while not self._waits():
             if time.monotonic() > deadline:
                 raise AssertionError("it never waits for anything")
@@ -48,7 +48,7 @@ class Terminal:
 
     def expect(self, text: str) -> str:
         """Wait until this shows; what showed since the last time, up to and with it."""
-        deadline = time.monotonic() + LONGEST
+        deadline = time.monotonic() + MAX_WAIT_SECONDS
         while (place := self._shown.find(text.encode(), self._read)) < 0:
             if not self._more(deadline):
                 raise AssertionError(f"{text!r} never showed; instead: {self._shown[self._read :].decode()!r}")
@@ -58,11 +58,11 @@ class Terminal:
 
     def end(self) -> tuple[int, str]:
         """Wait for the command to end by itself: its exit code, and what showed since the last time."""
-        deadline = time.monotonic() + LONGEST
+        deadline = time.monotonic() + MAX_WAIT_SECONDS
         while self._more(deadline):
             pass
         rest = self._shown[self._read :]
-        return self._process.wait(LONGEST), _COLOUR.sub(b"", rest).decode().replace("\r\n", "\n")
+        return self._process.wait(MAX_WAIT_SECONDS), _COLOUR.sub(b"", rest).decode().replace("\r\n", "\n")
 
     def _waits(self) -> bool:
         """Whether the system says that the command sleeps; where it does not say, it is taken to."""

@@ -34,7 +34,7 @@ from memorist.engine.review import Review
 from memorist.engine.searches import Searches
 from memorist.engine.sessions import Sessions
 from memorist.engine.transfer import Transfer
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 
 def public(kind: type) -> dict[str, object]:
@@ -139,7 +139,7 @@ class Waiting(HashingEmbedder):
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         self.asked.set()
-        assert self.may_answer.wait(LONGEST)
+        assert self.may_answer.wait(MAX_WAIT_SECONDS)
         return super().embed(texts)
 
 
@@ -179,7 +179,7 @@ def test_an_import_that_is_cancelled_under_way_is_finished_as_a_whole(target: Pa
 
     def wait(*_: object) -> None:
         begun.set()
-        assert may_go_on.wait(LONGEST)
+        assert may_go_on.wait(MAX_WAIT_SECONDS)
 
     async def use() -> None:
         async with memorist.open_async(target, embedder="none") as memory:

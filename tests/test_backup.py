@@ -11,12 +11,13 @@ import apsw
 import pytest
 
 import memorist
+from answers import all_texts, texts
 from before_release import place_old_database
 from conftest import HashingEmbedder
-from living import rows, texts
 from memorist import InvalidInput, Memorist, MemoristError, StoreBusy, StoreCorrupt, StoreError, restore_backup
 from memorist.store.sqlite import copies
-from processes import everything, expect, line, running, tell
+from processes import expect, read_line, send_line, start_program
+from statements import read_rows
 from test_export import exported, full_life
 
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
@@ -26,7 +27,7 @@ def sound(path: Path) -> set[str]:
     """What a database holds; it has to be sound."""
     with memorist.open(path, embedder="none") as memory:
         assert memory.check().problems == ()
-        return everything(memory)
+        return all_texts(memory)
 
 
 def test_a_backup_is_the_whole_database_in_one_file(path: Path, tmp_path: Path) -> None:
@@ -38,7 +39,7 @@ def test_a_backup_is_the_whole_database_in_one_file(path: Path, tmp_path: Path) 
         memory.transfer.backup(tmp_path / "copy.db")
 
     assert sorted(file.name for file in tmp_path.glob("copy.db*")) == ["copy.db"]
-    assert rows(tmp_path / "copy.db", "pragma journal_mode") == [("delete",)]
+    assert read_rows(tmp_path / "copy.db", "pragma journal_mode") == [("delete",)]
     with memorist.open(tmp_path / "copy.db", embedder=HashingEmbedder()) as copy:
         assert exported(copy, vectors=True) == first
         assert copy.check().problems == ()
@@ -73,12 +74,12 @@ def test_a_backup_while_others_write_is_sound_and_of_one_moment(
     with memorist.open(path, embedder="none") as memory:
         memory.add_many(f"before {number} {'and well ' * 50}" for number in range(1000))
         with ExitStack() as stack:
-            writers = [stack.enter_context(running(WRITER, path, f"writer{name}")) for name in range(2)]
+            writers = [stack.enter_context(start_program(WRITER, path, f"writer{name}")) for name in range(2)]
             expect("ready", writers)
             for writer in writers:
-                tell(writer)
+                send_line(writer)
             for round in range(3):
-                done = {index: int(line(writer)) for index, writer in enumerate(writers)}
+                done = {index: int(read_line(writer)) for index, writer in enumerate(writers)}
                 memory.transfer.backup(tmp_path / f"copy{round}.db")
                 found = sound(tmp_path / f"copy{round}.db")
                 assert {f"before {number} {'and well ' * 50}".strip() for number in range(1000)} <= {
@@ -296,7 +297,7 @@ def other_program(path: Path) -> None:
 def newer(path: Path) -> None:
     with memorist.open(path, embedder="none") as memory:
         memory.add("from the future")
-    rows(path, "insert into _migrations values ('999-future', 'x')")
+    read_rows(path, "insert into _migrations values ('999-future', 'x')")
 
 
 def damaged(path: Path) -> None:
@@ -365,7 +366,7 @@ def test_a_database_of_another_program_is_not_replaced(memory: Memorist, tmp_pat
     with pytest.raises(StoreCorrupt, match="of another program"):
         restore_backup(tmp_path / "copy.db", tmp_path / "other.db", overwrite=True)
 
-    assert rows(tmp_path / "other.db", "select count(*) from notes") == [(0,)]
+    assert read_rows(tmp_path / "other.db", "select count(*) from notes") == [(0,)]
     assert not (tmp_path / "other.db.before-restore").exists()
 
 
@@ -402,7 +403,7 @@ def test_a_restore_that_is_killed_leaves_one_or_the_other_database(copy: Callabl
     seen = set()
     for pause in (0.0, 0.01, 0.03, 0.06, 0.1):
         path = copy()
-        with running(RESTORER, tmp_path / "backup.db", path) as process:
+        with start_program(RESTORER, tmp_path / "backup.db", path) as process:
             expect("ready", [process])
             time.sleep(pause)
             process.kill()

@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 import memorist
+from answers import ids, texts
 from conftest import HashingEmbedder
-from living import ids, rows, texts
 from memorist import InvalidInput, Memorist
-from memorist.documents import ImportReport
 from memorist.ingest.vectorizer import BATCH
-from processes import ending, expect, line, running
+from memorist.reports import ImportReport
+from processes import expect, read_line, start_program, wait_for_end
+from statements import read_rows
 from test_forgetting import check_nothing_is_left
 
 DATA = Path(__file__).parent / "data" / "transcripts"
@@ -51,7 +52,7 @@ def jsonl(file: Path, *lines: Mapping[str, Any] | str) -> Path:
 def everything(path: Path) -> dict[str, list[tuple[Any, ...]]]:
     """All that an import may write."""
     tables = ("memories", "sessions", "session_memories", "memory_history", "strength_history", "facts", "vectors")
-    return {table: sorted(rows(path, f"select * from {table}"), key=repr) for table in tables}
+    return {table: sorted(read_rows(path, f"select * from {table}"), key=repr) for table in tables}
 
 
 class TestFormats:
@@ -458,10 +459,10 @@ def test_an_import_that_was_killed_can_be_run_again(path: Path, tmp_path: Path, 
         lines = (code_line(f"{session}-u-{number}", text, None, session) for number, text in enumerate(words))
         jsonl(folder / f"{session}.jsonl", *lines)
 
-    with running(IMPORTER, path, folder) as process:
+    with start_program(IMPORTER, path, folder) as process:
         expect(str(BATCH), [process])
         for _ in range(after - 1):
-            line(process)
+            read_line(process)
         process.kill()
         process.wait()
 
@@ -484,8 +485,8 @@ def test_two_processes_that_import_the_same_file_at_once_take_each_turn_once(pat
     file = jsonl(tmp_path / "a.jsonl", *(code_line(f"u-{number}", text, None) for number, text in enumerate(words)))
     memorist.open(path, embedder="none").close()
 
-    with running(IMPORTER, path, file) as one, running(IMPORTER, path, file) as other:
-        assert [ending(process)[0] for process in (one, other)] == [0, 0]
+    with start_program(IMPORTER, path, file) as one, start_program(IMPORTER, path, file) as other:
+        assert [wait_for_end(process)[0] for process in (one, other)] == [0, 0]
 
     with memorist.open(path, embedder="none") as memory:
         assert said(memory, "claude-code:s-1") == words
@@ -704,12 +705,12 @@ class TestWhileItGoesOn:
         assert once[0].id == once[1].id
 
     def test_secrets_are_replaced_unless_told(self, memory: Memorist) -> None:
-        guarded = memory.sessions.add_turn("user", f"use {TOKEN}", conversation="c")
+        redacted = memory.sessions.add_turn("user", f"use {TOKEN}", conversation="c")
         free = memory.sessions.add_turn("user", f"use {TOKEN}", conversation="c", redact=False)
         allowed = memory.sessions.add_turn("user", f"use {TOKEN}", conversation="c", allow=["ghp_"])
 
-        assert TOKEN not in guarded.content
-        assert guarded.metadata["redacted"][0]["kind"]
+        assert TOKEN not in redacted.content
+        assert redacted.metadata["redacted"][0]["kind"]
         assert "redacted" not in free.metadata
         assert free.content == allowed.content == f"use {TOKEN}"
         assert TOKEN not in (memory.sessions.get("chat:c").summary or "")

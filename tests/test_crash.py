@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 import memorist
+from answers import all_texts
 from conftest import HashingEmbedder
 from memorist import Memorist
 from memorist.ingest.vectorizer import BATCH
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.store import Store
-from processes import contents, everything, expect, line, running
+from processes import expect, read_line, start_program
+from statements import read_column
 
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 SQLITE = load_migrations("sqlite")  # the migrations of this version
@@ -49,14 +51,14 @@ def killed_after(process: subprocess.Popen[str], seconds: float) -> list[str]:
 def killed_at_work(code: str, copy: Callable[[], Path], seed: int) -> Iterator[Path]:
     """Databases of processes that were killed at random moments between "ready" and "done"."""
     moments = random.Random(seed)
-    with running(code, copy()) as process:
+    with start_program(code, copy()) as process:
         expect("ready", [process])
         started = time.monotonic()
         expect("done", [process])
         longest = time.monotonic() - started
     for _ in range(5):
         path = copy()
-        with running(code, path) as process:
+        with start_program(code, path) as process:
             expect("ready", [process])
             killed_after(process, moments.uniform(0, longest))
         yield path
@@ -81,8 +83,8 @@ def test_every_add_that_had_returned_survives_a_kill_at_any_moment(path: Path, r
     moments = random.Random(rounds)
     acknowledged: dict[str, str] = {}
     for number in range(rounds):
-        with running(WRITER, path, number) as writer:
-            lines = [line(writer), *killed_after(writer, moments.uniform(0, 0.15))]
+        with start_program(WRITER, path, number) as writer:
+            lines = [read_line(writer), *killed_after(writer, moments.uniform(0, 0.15))]
         acknowledged |= dict(said.split(" ", 1) for said in lines)
 
         with memorist.open(path, embedder="none") as memory:
@@ -120,7 +122,7 @@ STUCK = """
 def test_a_text_whose_vector_was_cut_short_by_a_kill_gets_it_later(
     path: Path, makes_up: Callable[[Memorist], object]
 ) -> None:
-    with running(STUCK, path, "memory.add('red fox')", 0) as writer:
+    with start_program(STUCK, path, "memory.add('red fox')", 0) as writer:
         expect("stuck", [writer])
         killed_after(writer, 0)
 
@@ -145,8 +147,8 @@ MANY = """
 @kills
 @pytest.mark.parametrize("seed", range(3))
 def test_add_many_keeps_whole_batches_when_killed_and_can_be_run_again(path: Path, seed: int) -> None:
-    with running(MANY, path) as writer:
-        done = [line(writer), *killed_after(writer, random.Random(seed).uniform(0, 0.3))]
+    with start_program(MANY, path) as writer:
+        done = [read_line(writer), *killed_after(writer, random.Random(seed).uniform(0, 0.3))]
 
     with open_hashed(path) as memory:
         assert memory.check().problems == ()
@@ -154,7 +156,7 @@ def test_add_many_keeps_whole_batches_when_killed_and_can_be_run_again(path: Pat
         assert kept - int(done[-1]) in (0, *(BATCH << doublings for doublings in range(6)))  # a batch, or none
         items = [f"item {number}" for number in range(kept + 10)]
         memory.add_many(items)
-        assert everything(memory) == set(items)
+        assert all_texts(memory) == set(items)
         assert memory.stats().memories == len(items)
         assert memory.stats().pending == 0
 
@@ -164,7 +166,7 @@ def test_a_killed_reembed_goes_on_where_it_stopped(path: Path) -> None:
     total = 5 * BATCH
     with memorist.open(path, embedder="none") as memory:
         memory.add_many(f"item {number}" for number in range(total))
-    with running(STUCK, path, "memory.reembed()", 3) as process:
+    with start_program(STUCK, path, "memory.reembed()", 3) as process:
         expect("stuck", [process])
         killed_after(process, 0)
 
@@ -226,12 +228,12 @@ MIGRATOR = f"""
 @kills
 def test_a_migration_killed_at_any_moment_is_done_whole_or_not_at_all(copy: Callable[[], Path]) -> None:
     for path in killed_at_work(MIGRATOR, copy, seed=3):
-        recorded = "900-numbers" in contents(path, "select name from _migrations")
-        assert ("numbers" in contents(path, "select name from sqlite_master")) is recorded
+        recorded = "900-numbers" in read_column(path, "select name from _migrations")
+        assert ("numbers" in read_column(path, "select name from sqlite_master")) is recorded
         store = Store(SqliteBackend(str(path), migrations=SQLITE | {"900-numbers": SLOW_MIGRATION}))
         assert store.check(repair=False).problems == ()
         assert store.stats(None).memories == 1000
         store.close()
-        assert contents(path, "select count(*) from numbers") == [ROWS]
+        assert read_column(path, "select count(*) from numbers") == [ROWS]
         with memorist.open(f"{path}.before-900-numbers", embedder="none") as old:
             assert old.stats().memories == 1000

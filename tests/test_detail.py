@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from living import ids
+from answers import ids
 from memorist import InvalidInput, Memorist, Memory
 
 LONG = "the badger digs " * 60

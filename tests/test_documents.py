@@ -13,14 +13,15 @@ import apsw
 import pytest
 
 import memorist
+from answers import ids
 from conftest import FailingEmbedder, HashingEmbedder
-from living import ids, rows
 from memorist import InvalidInput, Memorist, StoreError
-from memorist.documents import Document, DocumentHit, IndexProgress
 from memorist.embed.local import LocalEmbedder
+from memorist.file_records import Document, DocumentHit
 from memorist.profiles import PROFILES
 from memorist.records import FACETS, Results
-from statements import watched
+from memorist.reports import IndexProgress
+from statements import read_rows, record_statements
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 WORDS = "alder birch cedar elm fir hazel juniper larch maple oak pine rowan spruce willow yew".split()
@@ -247,13 +248,13 @@ class TestKeepingUp:
             write(folder, a=pages("wolf"), b=pages("lynx"))
             first = memory.documents.index(folder)
             assert len(model.taken()) == first.embedded == first.chunks
-            before = rows(path, "select * from memories")
+            before = read_rows(path, "select * from memories")
 
             again = memory.documents.index(folder)
 
             assert (again.unchanged, again.added, again.changed, again.chunks, again.embedded) == (2, 0, 0, 0, 0)
             assert model.taken() == []
-            assert rows(path, "select * from memories") == before
+            assert read_rows(path, "select * from memories") == before
 
     def test_only_the_chunks_that_changed_are_embedded_and_the_others_keep_their_ids(
         self, path: Path, folder: Path
@@ -342,7 +343,7 @@ class TestKeepingUp:
         assert names(hashed.documents.search("wolf", noise_floor=False)) == ["b.md"]
         chunks = hashed.stats().chunks
         for table in ("memories", "chunks", "vectors"):
-            assert rows(path, f"select count(*) from {table}") == [(chunks,)], table
+            assert read_rows(path, f"select count(*) from {table}") == [(chunks,)], table
         assert hashed.check().ok
 
     @pytest.mark.parametrize("left", [None, "data.json"])
@@ -569,7 +570,7 @@ class TestTheModel:
             assert told[-1] == chunks + 1
             assert names(memory.documents.search("wolf", mode="semantic")) == ["a.md"]
             assert memory.check().ok
-        assert rows(path, "select count(*), count(distinct model) from vectors") == [(chunks + 1, 1)]
+        assert read_rows(path, "select count(*), count(distinct model) from vectors") == [(chunks + 1, 1)]
 
     def test_what_one_process_indexes_another_finds_without_opening_again(self, path: Path, folder: Path) -> None:
         with (
@@ -785,7 +786,7 @@ class TestAmongMemories:
         assert "document" not in both.search("fox", facets=["kind"], include_documents=True).facets["kind"]
 
     def test_recalls_have_memories_only_and_nothing_of_files_is_reinforced(self, both: Memorist, path: Path) -> None:
-        before = rows(path, "select salience, access_count from memories where rid in (select rid from chunks)")
+        before = read_rows(path, "select salience, access_count from memories where rid in (select rid from chunks)")
         found = both.search("fox", include_documents=True, record="reinforce")
         (recall,) = both.searches.list()
 
@@ -793,7 +794,10 @@ class TestAmongMemories:
             hit.memory.id for hit in found if not isinstance(hit, DocumentHit)
         ]
         assert len(recall.memories) < len(found)
-        assert rows(path, "select salience, access_count from memories where rid in (select rid from chunks)") == before
+        assert (
+            read_rows(path, "select salience, access_count from memories where rid in (select rid from chunks)")
+            == before
+        )
         both.documents.search("fox")
         assert len(both.searches.list()) == 1
 
@@ -848,7 +852,7 @@ class TestAmongMemories:
             memory.add_many(f"the fox number {n} {WORDS[n % 15]}" for n in range(120))
             memory.search("fox", include_documents=True)
         counts = {}
-        with watched() as seen, memorist.open(path, embedder=HashingEmbedder()) as memory:
+        with record_statements() as seen, memorist.open(path, embedder=HashingEmbedder()) as memory:
             for _ in range(2):  # at the first search the vectors are read, at the second their changes
                 memory.search("fox", include_documents=True)
             for limit in (1, 10, 100):
@@ -866,7 +870,7 @@ class TestAmongMemories:
 
     def test_where_a_hit_stands_is_read_by_its_key_and_not_of_every_chunk(self, path: Path, folder: Path) -> None:
         write(folder, **{f"f{n}": f"a fox {n}" for n in range(40)})
-        with watched() as seen, memorist.open(path, embedder="none") as memory:
+        with record_statements() as seen, memorist.open(path, embedder="none") as memory:
             memory.documents.index(folder)
             memory.documents.search("fox", limit=2)
 
@@ -880,7 +884,7 @@ class TestAmongMemories:
         with memorist.open(path, embedder="none") as memory:
             memory.documents.index(folder)
         counts = []
-        with watched() as seen, memorist.open(path, embedder="none") as memory:
+        with record_statements() as seen, memorist.open(path, embedder="none") as memory:
             memory.documents.search("fox")
             for limit in (2, 40):
                 del seen[:]
@@ -900,7 +904,7 @@ class TestTakingOut:
         assert names(hashed.documents.list()) == ["subway.md"]
         assert hashed.documents.remove(str(folder)) == 1
         for table in ("documents", "chunks", "memories", "vectors", "document_links", "unembedded"):
-            assert rows(path, f"select * from {table}") == [], table
+            assert read_rows(path, f"select * from {table}") == [], table
         assert hashed.check().ok
         assert hashed.documents.index(folder).added == 4
 
@@ -1094,7 +1098,11 @@ class TestAtOnce:
             assert len(first) == 40
             assert sorted(ids(handles[1].documents.search("fox", limit=100))) == first
             assert len(handles[2].documents.list()) == 40
-        assert rows(path, "select count(*) from memories") == rows(path, "select count(*) from vectors") == [(40,)]
+        assert (
+            read_rows(path, "select count(*) from memories")
+            == read_rows(path, "select count(*) from vectors")
+            == [(40,)]
+        )
 
     def test_a_file_that_is_replaced_during_a_search_is_found_as_it_was_or_is(self, path: Path, folder: Path) -> None:
         todo: list[Callable[[], object]] = []
@@ -1203,7 +1211,7 @@ class TestCounting:
         write(folder, a="a fox")
         hashed.documents.index(folder)
         chunk = hashed.documents.search("fox")[0].memory.id
-        rows(path, "delete from chunks")
+        read_rows(path, "delete from chunks")
         report = hashed.check(repair=True)
 
         assert report.problems == report.repaired == (f"documents: {chunk} is a chunk of no file",)
@@ -1214,7 +1222,9 @@ class TestCounting:
     ) -> None:
         write(folder, a=pages("wolf"), b="a lynx")
         hashed.documents.index(folder)
-        rows(path, "update vectors set vector = zeroblob(length(vector)) where rid = (select min(rid) from chunks)")
+        read_rows(
+            path, "update vectors set vector = zeroblob(length(vector)) where rid = (select min(rid) from chunks)"
+        )
 
         assert not hashed.check().ok
         hashed.check(repair=True)

@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memorist
+from answers import ids
+from clock import now
 from conftest import HashingEmbedder
-from living import ids, now, rows
 from memorist import InvalidInput, Memorist, MemoristError
 from memorist.validation import clean
+from statements import read_rows
 
 
 def exported(memory: Memorist, **options: Any) -> bytes:
@@ -130,7 +132,7 @@ def test_vectors_are_left_out_unless_asked_for_and_then_come_back_to_the_bit(
         assert memory.stats().pending == 0
     counted = "select count(*) from {}".format
     for table in ("vectors", "old_vectors"):
-        assert rows(other, counted(table)) == rows(path, counted(table)) != [(0,)]
+        assert read_rows(other, counted(table)) == read_rows(path, counted(table)) != [(0,)]
     # Only what never had one was embedded: the forgotten one waits, as before.
     assert embedder.calls <= 1
 

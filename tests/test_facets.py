@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from living import days_ago, ids
+from answers import ids
+from clock import days_ago
+from cosine_embedder import CosineEmbedder
 from memorist import InvalidInput, Memorist, Memory
 from memorist import open as open_memory
 from memorist.records import FACETS
-from placed import PlacedEmbedder
 
 
 def local_month(memory: Memory) -> str:
@@ -92,7 +93,7 @@ class TestCounting:
         assert assorted.search(query, limit=1, facets=[field]).facets == expected
 
     def test_behind_a_filter_all_that_matches_is_counted_and_not_only_the_candidates(self) -> None:
-        with open_memory(":memory:", embedder=PlacedEmbedder()) as memory:
+        with open_memory(":memory:", embedder=CosineEmbedder()) as memory:
             memory.add_many(
                 {"content": f"@{n % 90} badger {n}", "project": ["api", "web"][n % 2], "kind": f"k{n % 3}"}
                 for n in range(400)
@@ -237,7 +238,7 @@ class TestGrammars:
 
 class TestMeaning:
     def test_what_is_found_by_meaning_is_counted(self, tmp_path: Any) -> None:
-        with open_memory(tmp_path / "placed.db", embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
+        with open_memory(tmp_path / "placed.db", embedder=CosineEmbedder(), on_near_duplicate="off") as memory:
             memory.add("@0.9 otter", kind="near")
             memory.add("@0.1 badger", kind="word")
             memory.add("@0.2 weasel", kind="far")
@@ -247,7 +248,7 @@ class TestMeaning:
             assert results.facets == {"kind": {"near": 1, "word": 1}}
 
     def test_a_semantic_search_counts_what_is_near_only(self, tmp_path: Any) -> None:
-        with open_memory(tmp_path / "placed.db", embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
+        with open_memory(tmp_path / "placed.db", embedder=CosineEmbedder(), on_near_duplicate="off") as memory:
             memory.add("@0.9 otter", kind="near")
             memory.add("@0.1 badger", kind="word")
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 import memorist
-from living import days_ago, days_ahead, ids, micros, now, rows
+from answers import ids
+from clock import days_ago, days_ahead, now, to_microseconds
 from memorist import InvalidInput, Memorist, NotFound
+from statements import read_rows
 
 # As Cortex published them: its first table, and the one it has now.
 SLOW = {
@@ -216,7 +218,11 @@ class TestFinding:
 
         memory.forget(added.id, hard=True)
 
-        assert rows(path, "select count(*) from facts") == rows(path, "select count(*) from fact_history") == [(0,)]
+        assert (
+            read_rows(path, "select count(*) from facts")
+            == read_rows(path, "select count(*) from fact_history")
+            == [(0,)]
+        )
 
     def test_a_fact_of_another_namespace_cannot_be_touched(self, memory: Memorist, path: Path) -> None:
         fact = memory.add("she moved", facts=["Anna lives in Berlin"]).facts[0]
@@ -241,7 +247,7 @@ class TestDecay:
 
     def test_old_facts_have_decayed_by_now(self, memory: Memorist, path: Path) -> None:
         added = memory.add("badger", facts=[{"text": "badgers dig", "decay_rate": 0.05}])
-        rows(path, "update facts set reinforced_at = ?", micros(days_ago(20)))
+        read_rows(path, "update facts set reinforced_at = ?", to_microseconds(days_ago(20)))
 
         assert memory.get(added.id).facts[0].effective == pytest.approx(math.exp(-1), rel=1e-4)
         assert memory.list()[0].facts[0].effective == pytest.approx(math.exp(-1), rel=1e-4)
@@ -309,14 +315,14 @@ class TestDecay:
     def test_a_time_before_the_fact_takes_nothing_off(self, memory: Memorist, path: Path) -> None:
         """A clock that was set back must not make anybody surer than sure."""
         memory.add("badger", facts=[{"text": "badgers dig", "confidence": 0.8, "decay_rate": 1}])
-        rows(path, "update facts set reinforced_at = ?", micros(days_ahead(5)))
+        read_rows(path, "update facts set reinforced_at = ?", to_microseconds(days_ahead(5)))
 
         assert memory.search("badger")[0].confidence == pytest.approx(0.8)
 
     def test_decay_is_never_written_back(self, memory: Memorist, path: Path) -> None:
         added = memory.add("badger", facts=[{"text": "badgers dig", "decay_rate": 0.1}])
-        rows(path, "update facts set reinforced_at = ?", micros(days_ago(5)))
-        before = rows(path, "select * from facts"), rows(path, "select * from memories")
+        read_rows(path, "update facts set reinforced_at = ?", to_microseconds(days_ago(5)))
+        before = read_rows(path, "select * from facts"), read_rows(path, "select * from memories")
 
         for _ in range(3):
             memory.search("badger", profile="confidence")
@@ -326,14 +332,14 @@ class TestDecay:
             memory.timeline(anchor=added.id)
             memory.related(added.id)
 
-        assert (rows(path, "select * from facts"), rows(path, "select * from memories")) == before
+        assert (read_rows(path, "select * from facts"), read_rows(path, "select * from memories")) == before
         assert memory.get(added.id).facts[0].effective == pytest.approx(math.exp(-0.5), rel=1e-4)
 
 
 class TestReinforcing:
     def test_value_and_time_are_set_together(self, memory: Memorist, path: Path) -> None:
         added = memory.add("badger", facts=[{"text": "badgers dig", "decay_rate": 0.1}])
-        rows(path, "update facts set reinforced_at = ?", micros(days_ago(10)))
+        read_rows(path, "update facts set reinforced_at = ?", to_microseconds(days_ago(10)))
         left = math.exp(-1)
         before = now()
 
@@ -342,12 +348,12 @@ class TestReinforcing:
         assert fact.confidence == pytest.approx(left + 0.2 * (1 - left), rel=1e-4)
         assert fact.effective == pytest.approx(fact.confidence, rel=1e-6)
         assert before <= fact.reinforced_at <= now()
-        ((stored, at),) = rows(path, "select confidence, reinforced_at from facts")
-        assert (stored, at) == (fact.confidence, micros(fact.reinforced_at))
+        ((stored, at),) = read_rows(path, "select confidence, reinforced_at from facts")
+        assert (stored, at) == (fact.confidence, to_microseconds(fact.reinforced_at))
 
     def test_what_is_left_decays_from_then_on(self, memory: Memorist, path: Path) -> None:
         added = memory.add("badger", facts=[{"text": "badgers dig", "decay_rate": 0.1}])
-        rows(path, "update facts set reinforced_at = ?", micros(days_ago(10)))
+        read_rows(path, "update facts set reinforced_at = ?", to_microseconds(days_ago(10)))
         fact = memory.facts.reinforce(added.facts[0].id, 0.2)
 
         (later,) = memory.get(added.id, as_of=fact.reinforced_at + timedelta(days=3)).facts
@@ -358,7 +364,7 @@ class TestReinforcing:
         """Re-basing is not decaying again: over and over, the curve stays the same."""
         added = memory.add("badger", facts=[{"text": "badgers dig", "decay_rate": 0.1}])
         start = days_ago(10)
-        rows(path, "update facts set reinforced_at = ?", micros(start))
+        read_rows(path, "update facts set reinforced_at = ?", to_microseconds(start))
 
         for _ in range(5):
             memory.facts.reinforce(added.facts[0].id, 0)
@@ -371,7 +377,7 @@ class TestReinforcing:
         added = memory.add(
             "badger", facts=[{"text": "badgers dig", "decay_rate": 0.1}, {"text": "at night", "confidence": 0.5}]
         )
-        rows(path, "update facts set reinforced_at = ? where text = 'badgers dig'", micros(days_ago(10)))
+        read_rows(path, "update facts set reinforced_at = ? where text = 'badgers dig'", to_microseconds(days_ago(10)))
         left = math.exp(-1)
 
         one, other = memory.reinforce(added.id, 0.5).facts
@@ -394,7 +400,7 @@ class TestReinforcing:
 
     def test_a_kind_rebases_by_its_own_rate(self, memory: Memorist, path: Path) -> None:
         added = memory.add("badger", facts=[{"text": "digs today", "kind": "temporal"}])
-        rows(path, "update facts set reinforced_at = ?", micros(days_ago(10)))
+        read_rows(path, "update facts set reinforced_at = ?", to_microseconds(days_ago(10)))
         left = math.exp(-1)
 
         assert memory.facts.reinforce(added.facts[0].id, 0.5).confidence == pytest.approx(left + 0.5 * (1 - left), 1e-4)

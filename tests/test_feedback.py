@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import memorist
-from living import rows
 from memorist import InvalidInput, Memorist, NotFound
+from statements import read_rows
 
 
 def said(memory: Memorist) -> list[tuple[str, str, bool]]:
@@ -136,7 +136,7 @@ class TestGoing:
 
             assert mine.searches.list_feedback() == []
             assert said(yours) == [("the-contract", "which contract?", True)]
-        assert rows(path, "select count(*) from feedback") == [(1,)]
+        assert read_rows(path, "select count(*) from feedback") == [(1,)]
 
     def test_clearing_the_recall_log_leaves_what_was_said(self, memory: Memorist) -> None:
         one = memory.add("We ship with make")

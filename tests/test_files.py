@@ -15,8 +15,9 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from memorist import Memorist, MemoristError, StoreCorrupt, StoreError
-from patience import LONGEST
-from processes import ENVIRONMENT, contents, ending, running
+from processes import ENVIRONMENT, start_program, wait_for_end
+from statements import read_column
+from timeouts import MAX_WAIT_SECONDS
 
 
 def open_hashed(path: Path) -> Memorist:
@@ -60,8 +61,8 @@ FILLING = """
 @pytest.mark.parametrize("kind", ["texts", "vectors"])
 def test_a_file_that_may_not_grow_gives_a_clear_error_and_nothing_is_half_written(path: Path, kind: str) -> None:
     pytest.importorskip("resource", reason="this system has no resource limits")
-    with running(FILLING, path, 3_000_000, kind) as process:
-        code, printed = ending(process)
+    with start_program(FILLING, path, 3_000_000, kind) as process:
+        code, printed = wait_for_end(process)
 
     error, said = printed.splitlines()
     assert (code, said) == (0, "intact True")
@@ -78,7 +79,7 @@ def test_a_full_disk_gives_a_clear_error_and_nothing_is_half_written(tmp_path: P
     script = [sys.executable, "-c", textwrap.dedent(FILLING), str(tmp_path / "memory.db"), "0", kind]
     done = subprocess.run(
         [*unshare, "sh", "-c", mount, str(tmp_path), *script],
-        env=ENVIRONMENT, capture_output=True, text=True, timeout=LONGEST, check=False,
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=MAX_WAIT_SECONDS, check=False,
     )  # fmt: skip
     if done.returncode == 99 or done.stderr.startswith("unshare:"):
         pytest.skip(f"cannot mount here: {done.stderr.strip()}")
@@ -173,8 +174,8 @@ def unprivileged(path: Path, *protected: Path) -> list[str]:
     for one in protected:
         one.chmod(0o500)
     try:
-        with running(UNPRIVILEGED, path, *protected) as process:
-            code, printed = ending(process)
+        with start_program(UNPRIVILEGED, path, *protected) as process:
+            code, printed = wait_for_end(process)
     finally:
         for one, mode in zip(protected, modes, strict=True):
             one.chmod(mode)
@@ -198,7 +199,7 @@ def test_a_database_that_may_only_be_read_is_read_and_a_write_is_refused_clearly
     assert refused == f"StoreError {path} was opened read-only; nothing can be written to it"
     assert written[-1].startswith(f"StoreError {path} cannot be")
     assert written[-1].endswith("check the permissions of the file and its folder")
-    assert contents(path, "select content from memories") == ["red fox"]
+    assert read_column(path, "select content from memories") == ["red fox"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions are other ones there")

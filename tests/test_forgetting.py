@@ -29,7 +29,7 @@ from memorist.engine import recorder
 from memorist.store.sqlite.vectors import BLOCK_BITS
 from memorist.store.vector_scan import encode
 from memorist.text.tokenizer import list_stems
-from processes import expect, running, tell
+from processes import expect, send_line, start_program
 
 FRAGMENT = 6  # characters; an index stores a word without the beginning it shares with the one before
 VECTOR_FRAGMENT = 24  # bytes; a page may end within a vector
@@ -288,10 +288,10 @@ IDLE = """
 @contextmanager
 def another_process(path: Path) -> Iterator[None]:
     """Somebody who has the file open, and has read all of it."""
-    with running(IDLE, path) as process:
+    with start_program(IDLE, path) as process:
         expect("ready", [process])
         yield
-        tell(process)
+        send_line(process)
         expect("done", [process])
 
 
@@ -344,7 +344,7 @@ def test_a_purge_that_a_reader_keeps_from_its_end_says_so_and_can_be_run_again(
 ) -> None:
     """Whoever reads on an old state of the file keeps it there: then nobody is told that it is gone."""
     with open_dense(secret.path, busy_timeout=0.2) as memory:
-        with running(READING, secret.path) as reader:
+        with start_program(READING, secret.path) as reader:
             expect("ready", [reader])
             for id in secret.ids:
                 forget(memory, id)
@@ -352,7 +352,7 @@ def test_a_purge_that_a_reader_keeps_from_its_end_says_so_and_can_be_run_again(
                 memory.purge()
             with pytest.raises(NotFound):
                 memory.get(secret.ids[0])
-            tell(reader)
+            send_line(reader)
             expect("done", [reader])
 
         assert memory.purge() == 0

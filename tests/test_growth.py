@@ -14,7 +14,7 @@ import memorist
 from memorist import InvalidInput, Memorist
 from memorist.store.relations import MAX_FACT_CHANGES
 from memorist.validation import MAX_FACTS
-from statements import counted_steps
+from statements import count_steps
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -22,7 +22,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 @contextmanager
 def measured() -> Iterator[tuple[Memorist, Callable[[Callable[[], object]], int]]]:
     """A memory, and a function that returns how many steps of SQLite's a call takes."""
-    with counted_steps() as steps, memorist.open(":memory:", embedder="none") as memory:
+    with count_steps() as steps, memorist.open(":memory:", embedder="none") as memory:
 
         def measure(call: Callable[[], object]) -> int:
             steps.clear()

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 import memorist
-from living import days_ago, days_ahead, now
+from clock import days_ago, days_ahead, now
+from cosine_embedder import CosineEmbedder
 from memorist import Memorist
-from placed import PlacedEmbedder
 
 
 @pytest.fixture
 def placed(path: Path) -> Iterator[Memorist]:
-    with memorist.open(path, embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
+    with memorist.open(path, embedder=CosineEmbedder(), on_near_duplicate="off") as memory:
         yield memory
 
 

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 import memorist
+from answers import texts
 from conftest import FailingEmbedder, HashingEmbedder
-from living import texts
 from memorist import InvalidInput, Memorist
 from memorist.engine.transfer import BATCH
-from processes import expect, line, running
+from processes import expect, read_line, start_program
 from test_export import exported, full_life
 
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
@@ -280,9 +280,9 @@ def test_an_import_that_was_killed_is_finished_by_the_next_one(tmp_path: Path, s
             memory.links.add(one.id, other.id, "next")
         memory.transfer.export(tmp_path / "all.jsonl")
     database = tmp_path / "killed.db"
-    with running(IMPORTER, database, tmp_path / "all.jsonl") as process:
+    with start_program(IMPORTER, database, tmp_path / "all.jsonl") as process:
         expect("ready", [process])
-        line(process)
+        read_line(process)
         time.sleep(random.Random(seed).uniform(0, 0.3))
         process.kill()
         process.wait()
@@ -562,8 +562,8 @@ def test_a_large_file_takes_no_more_memory_than_a_small_one(tmp_path: Path) -> N
         with memorist.open(":memory:", embedder="none") as memory:
             memory.add_many(f"note {number} {'of many words ' * 10}" for number in range(size))
             memory.transfer.export(tmp_path / f"{size}.jsonl")
-        with running(PEAK, tmp_path / f"{size}.db", tmp_path / f"{size}.jsonl") as process:
-            peaks.append(int(line(process)) / 1024)
+        with start_program(PEAK, tmp_path / f"{size}.db", tmp_path / f"{size}.jsonl") as process:
+            peaks.append(int(read_line(process)) / 1024)
 
     assert peaks[1] - peaks[0] < 10  # MB
 

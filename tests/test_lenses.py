@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 import memorist
-from living import days_ago, ids, texts
+from answers import ids, texts
+from clock import days_ago
+from cosine_embedder import CosineEmbedder
 from memorist import InvalidInput, Memorist, NotFound
-from placed import PlacedEmbedder
 
 
 @pytest.fixture
 def placed(path: Path) -> Iterator[Memorist]:
-    with memorist.open(path, embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
+    with memorist.open(path, embedder=CosineEmbedder(), on_near_duplicate="off") as memory:
         yield memory
 
 

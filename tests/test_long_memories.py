@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import memorist
+from clock import now
 from conftest import FailingEmbedder, HashingEmbedder
-from living import now, rows
 from memorist import Memorist
 from memorist.embed.local import LocalEmbedder
 from memorist.ingest.vectorizer import (
@@ -26,6 +26,7 @@ from memorist.ingest.vectorizer import (
 )
 from memorist.store.records import EmbeddingJob
 from memorist.store.writes import content_hash
+from statements import read_rows
 
 BURIED = (
     "When a release breaks production, go back to the last version that worked. Start the rollback job in the pipeline "
@@ -81,7 +82,7 @@ def long(word: str, end: str = "\n") -> str:
 
 
 def parts(path: Path) -> list[tuple[int, int]]:
-    return rows(path, "select first, last from part_vectors order by part")  # type: ignore[return-value]
+    return read_rows(path, "select first, last from part_vectors order by part")  # type: ignore[return-value]
 
 
 def nearness(memory: Memorist, word: str, **filters: object) -> dict[str, float]:
@@ -252,19 +253,19 @@ class TestTheirLife:
 
     def test_a_new_title_makes_new_parts(self, short: Memorist, path: Path) -> None:
         kept = short.add(long("quokka"))
-        before = rows(path, "select part from part_vectors")
+        before = read_rows(path, "select part from part_vectors")
         short.update(kept.id, title="marsupial")
 
         assert len(parts(path)) == len(before)
-        assert not set(rows(path, "select part from part_vectors")) & set(before)
+        assert not set(read_rows(path, "select part from part_vectors")) & set(before)
 
     def test_what_does_not_touch_the_text_leaves_parts_alone(self, short: Memorist, path: Path) -> None:
         kept = short.add(long("quokka"))
-        before = rows(path, "select * from part_vectors")
+        before = read_rows(path, "select * from part_vectors")
         short.update(kept.id, tags=["red"], project="p")
         short.pin(kept.id)
 
-        assert rows(path, "select * from part_vectors") == before
+        assert read_rows(path, "select * from part_vectors") == before
 
     def test_a_forgotten_one_is_found_by_no_part_and_restored_by_all(self, short: Memorist, path: Path) -> None:
         kept = short.add(long("quokka"))
@@ -284,7 +285,7 @@ class TestTheirLife:
         short.purge()
 
         assert parts(path) == []
-        assert rows(path, "select count(*) from vectors") == [(1,)]
+        assert read_rows(path, "select count(*) from vectors") == [(1,)]
         raw = b"".join(file.read_bytes() for file in path.parent.glob(f"{path.name}*"))
         assert b"quokka" not in raw
         assert b"bandicoot" not in raw
@@ -371,7 +372,7 @@ class TestPacked:
         self, kept: tuple[Memorist, str], path: Path
     ) -> None:
         memory, id = kept
-        assert rows(path, "select block from vector_blocks where parts is not null") == [(0,)]
+        assert read_rows(path, "select block from vector_blocks where parts is not null") == [(0,)]
 
         with memorist.open(path, embedder=BySentence()) as another:
             assert nearness(another, "quokka") == nearness(memory, "quokka")
@@ -382,7 +383,7 @@ class TestPacked:
         self, kept: tuple[Memorist, str], path: Path, damage: str
     ) -> None:
         memory, id = kept
-        rows(path, f"update vector_blocks set parts = {damage} where parts is not null")
+        read_rows(path, f"update vector_blocks set parts = {damage} where parts is not null")
 
         assert any("packed block" in problem for problem in memory.check().problems)
         assert memory.check(repair=True).repaired
@@ -394,7 +395,7 @@ class TestPacked:
     def test_a_damaged_part_does_not_keep_others_from_their_vectors(self, path: Path) -> None:
         with memorist.open(path, embedder=BySentence()) as memory:
             memory.add(long("quokka"))
-            rows(path, "update part_vectors set vector = x'00' where part = (select max(part) from part_vectors)")
+            read_rows(path, "update part_vectors set vector = x'00' where part = (select max(part) from part_vectors)")
             memory.add_many(f"number {number}" for number in range(1100))
 
             assert memory.stats().vectors == 1101
@@ -406,7 +407,7 @@ class TestPacked:
         memory, id = kept
         memory.forget(id, hard=True)
 
-        assert rows(path, "select count(*) from vector_blocks where parts is not null") == [(0,)]
+        assert read_rows(path, "select count(*) from vector_blocks where parts is not null") == [(0,)]
         with memorist.open(path, embedder=BySentence()) as another:
             assert id not in nearness(another, "quokka")
 
@@ -431,11 +432,11 @@ class TestTheModel:
         other.max_tokens = 200
 
         assert short.reembed(other) == 1
-        assert rows(path, "select count(distinct model) from part_vectors") == [(2,)]
+        assert read_rows(path, "select count(distinct model) from part_vectors") == [(2,)]
         assert nearness(short, "quokka")[kept.id] > 0.2
         short.reembed(prune=True)
 
-        assert rows(path, "select count(distinct model) from part_vectors") == [(1,)]
+        assert read_rows(path, "select count(distinct model) from part_vectors") == [(1,)]
         assert 1 < len(parts(path)) < first
         assert nearness(short, "quokka")[kept.id] > 0.2
         assert short.check().ok
@@ -473,7 +474,7 @@ class TestTheModel:
         kept = short.add(long("quokka"))
         before = parts(path)
         last = "(select max(part) from part_vectors)"
-        rows(path, f"update part_vectors set vector = zeroblob(length(vector)) where part = {last}")
+        read_rows(path, f"update part_vectors set vector = zeroblob(length(vector)) where part = {last}")
 
         assert any("damaged" in problem for problem in short.check().problems)
         assert short.check(repair=True).repaired
@@ -481,13 +482,13 @@ class TestTheModel:
         assert short.check().ok
         assert parts(path) == before
         assert nearness(short, "quokka")[kept.id] > BY_A_PART
-        zeros = [blob for (blob,) in rows(path, "select vector from part_vectors") if not any(blob)]
+        zeros = [blob for (blob,) in read_rows(path, "select vector from part_vectors") if not any(blob)]
         assert zeros == []
 
     @pytest.mark.parametrize("blob", ["x'00'", "x''", "zeroblob(126)"])
     def test_so_is_one_of_another_length(self, short: Memorist, path: Path, blob: str) -> None:
         kept = short.add(long("quokka"))
-        rows(path, f"update part_vectors set vector = {blob} where part = (select max(part) from part_vectors)")
+        read_rows(path, f"update part_vectors set vector = {blob} where part = (select max(part) from part_vectors)")
 
         assert not short.check().ok
         short.check(repair=True)

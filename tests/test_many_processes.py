@@ -12,11 +12,12 @@ import apsw
 import pytest
 
 import memorist
+from answers import all_texts
 from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist, NotFound, StoreBusy
 from memorist.store.sqlite import vectors
-from patience import LONGEST
-from processes import FORK_OPTIONS, ending, everything, expect, forks, line, running, tell
+from processes import FORK_OPTIONS, expect, forks, read_line, send_line, start_program, wait_for_end
+from timeouts import MAX_WAIT_SECONDS
 
 WRITERS = 8
 SEARCHERS = 2
@@ -58,19 +59,19 @@ SEARCHER = """
 def test_eight_processes_write_while_two_search_and_nothing_is_lost(path: Path, tmp_path: Path, count: int) -> None:
     stop = tmp_path / "stop"
     with ExitStack() as stack:
-        writers = [stack.enter_context(running(WRITER, path, name, count)) for name in range(WRITERS)]
-        searchers = [stack.enter_context(running(SEARCHER, path, stop)) for _ in range(SEARCHERS)]
+        writers = [stack.enter_context(start_program(WRITER, path, name, count)) for name in range(WRITERS)]
+        searchers = [stack.enter_context(start_program(SEARCHER, path, stop)) for _ in range(SEARCHERS)]
         expect("ready", writers + searchers)
         for process in writers + searchers:
-            tell(process)
-        written = [ending(process) for process in writers]
+            send_line(process)
+        written = [wait_for_end(process) for process in writers]
         stop.touch()
-        searched = [ending(process) for process in searchers]
+        searched = [wait_for_end(process) for process in searchers]
 
     assert written == [(0, "done\n")] * WRITERS
     assert searched == [(0, "done\n")] * SEARCHERS
     with memorist.open(path) as memory:
-        assert everything(memory) == {f"writer {name} made note {n}" for name in range(WRITERS) for n in range(count)}
+        assert all_texts(memory) == {f"writer {name} made note {n}" for name in range(WRITERS) for n in range(count)}
         stats = memory.stats()
         assert (stats.memories, stats.vectors, stats.pending) == (WRITERS * count, WRITERS * count, 0)
         assert memory.check().problems == ()
@@ -95,11 +96,11 @@ UPSERTER = """
 def test_eight_processes_that_write_the_same_ids_leave_one_memory_of_each(target: Path | str) -> None:
     count = 20
     with ExitStack() as stack:
-        writers = [stack.enter_context(running(UPSERTER, target, name, count)) for name in range(WRITERS)]
+        writers = [stack.enter_context(start_program(UPSERTER, target, name, count)) for name in range(WRITERS)]
         expect("ready", writers)
         for process in writers:
-            tell(process)
-        written = [ending(process) for process in writers]
+            send_line(process)
+        written = [wait_for_end(process) for process in writers]
 
     assert written == [(0, "done\n")] * WRITERS
     with memorist.open(target, embedder="none") as memory:
@@ -128,16 +129,16 @@ CREATOR = """
 
 def test_processes_that_open_a_new_path_at_the_same_moment_make_one_database(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        creators = [stack.enter_context(running(CREATOR, name)) for name in range(WRITERS)]
+        creators = [stack.enter_context(start_program(CREATOR, name)) for name in range(WRITERS)]
         expect("ready", creators)
         for attempt in range(10):
             target = tmp_path / str(attempt) / "memory.db"
             for process in creators:
-                tell(process, str(target))
+                send_line(process, str(target))
 
             expect("opened", creators)
             with memorist.open(target, embedder="none") as memory:
-                assert everything(memory) == {f"from {name}" for name in range(WRITERS)}
+                assert all_texts(memory) == {f"from {name}" for name in range(WRITERS)}
                 assert memory.check().problems == ()
 
 
@@ -154,18 +155,18 @@ MIGRATOR = """
 
 def test_processes_that_migrate_at_the_same_moment_do_it_once_and_the_copy_is_of_before(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        migrators = [stack.enter_context(running(MIGRATOR)) for _ in range(4)]
+        migrators = [stack.enter_context(start_program(MIGRATOR)) for _ in range(4)]
         expect("ready", migrators)
         for attempt in range(6):
             target = tmp_path / f"{attempt}.db"
             with memorist.open(target, embedder="none") as memory:
                 memory.add_many(f"old text {number} " * 20 for number in range(500))
             for process in migrators:
-                tell(process, str(target))
+                send_line(process, str(target))
 
             expect("opened", migrators)
             with memorist.open(f"{target}.before-900-extra", embedder="none") as copy:
-                assert len(everything(copy)) == 500
+                assert len(all_texts(copy)) == 500
                 assert copy.stats().schema < "900-extra"
             assert not Path(f"{target}.before-900-extra.part").exists()
 
@@ -212,12 +213,12 @@ FORKING = """
 @forks
 @pytest.mark.parametrize("order", ["parent closes first", "child ends first"])
 def test_parent_and_child_of_a_fork_both_go_on_and_nothing_is_lost(path: Path, order: str) -> None:
-    with running(FORKING, path, order, options=FORK_OPTIONS) as process:
-        assert ending(process) == (0, "done\n")
+    with start_program(FORKING, path, order, options=FORK_OPTIONS) as process:
+        assert wait_for_end(process) == (0, "done\n")
 
     with memorist.open(path, embedder=HashingEmbedder()) as memory:
         counts = {"before": 3, "child": 10, "orphan": 10, "parent": 10, "reopened": 1}
-        assert everything(memory) == {f"{name} {number}" for name, count in counts.items() for number in range(count)}
+        assert all_texts(memory) == {f"{name} {number}" for name, count in counts.items() for number in range(count)}
         assert memory.check().problems == ()
         assert memory.reembed() <= 1  # only the one that was added without a model
         assert memory.stats().pending == 0
@@ -250,8 +251,8 @@ WRITTEN_TO = """
 
 @forks
 def test_a_child_forked_while_threads_find_the_file_written_to_goes_on(path: Path) -> None:
-    with running(WRITTEN_TO, path, options=FORK_OPTIONS) as process:
-        assert ending(process) == (0, "done\n")
+    with start_program(WRITTEN_TO, path, options=FORK_OPTIONS) as process:
+        assert wait_for_end(process) == (0, "done\n")
 
 
 # What another process writes
@@ -278,11 +279,11 @@ UNUSED = """
 @forks
 @pytest.mark.parametrize("child", ["closes", "only ends"])
 def test_a_forked_child_that_never_uses_the_memory_does_not_disturb_its_parent(path: Path, child: str) -> None:
-    with running(UNUSED, path, child, options=FORK_OPTIONS) as process:
-        assert ending(process) == (0, "done\n")
+    with start_program(UNUSED, path, child, options=FORK_OPTIONS) as process:
+        assert wait_for_end(process) == (0, "done\n")
 
     with memorist.open(path, embedder="none") as memory:
-        assert everything(memory) == {"before the fork", "beside the parent", "after the child"}
+        assert all_texts(memory) == {"before the fork", "beside the parent", "after the child"}
         assert memory.check().problems == ()
 
 
@@ -302,12 +303,12 @@ Other = Callable[..., Any]
 @contextmanager
 def other_process(path: Path, *model: object) -> Iterator[Other]:
     """A memory of the same file in another process: call it with a verb and its arguments."""
-    with running(OTHER, path, json.dumps(model)) as process:
+    with start_program(OTHER, path, json.dumps(model)) as process:
         expect("ready", [process])
 
         def call(verb: str, *arguments: object, **options: object) -> Any:
-            tell(process, json.dumps([verb, arguments, options]))
-            answer = line(process)
+            send_line(process, json.dumps([verb, arguments, options]))
+            answer = read_line(process)
             try:
                 return json.loads(answer)
             except ValueError:
@@ -517,9 +518,9 @@ def test_threads_add_search_and_forget_on_one_memory(hashed: Memorist) -> None:
         writing = [threads.submit(write, name) for name in range(8)]
         searching = [threads.submit(search, name) for name in range(4)]
         for future in writing + searching:
-            future.result(timeout=LONGEST)
+            future.result(timeout=MAX_WAIT_SECONDS)
 
-    assert everything(hashed) == {f"thread {name} made note {number}" for name in range(8) for number in range(20)}
+    assert all_texts(hashed) == {f"thread {name} made note {number}" for name in range(8) for number in range(20)}
     assert hashed.stats().pending == 0
     assert hashed.check().problems == ()
     assert len(hashed.search("regrets", mode="keyword")) == 0

@@ -12,7 +12,7 @@ import pytest
 
 import memorist
 from memorist import Ambiguous, InvalidInput, Memorist, NotFound
-from statements import watched
+from statements import record_statements
 
 
 class TestAdding:
@@ -493,7 +493,7 @@ class TestOpening:
 
 @pytest.mark.parametrize("past", [False, True])
 def test_a_memory_is_found_by_a_part_of_its_id_without_reading_the_others(path: Path, past: bool) -> None:
-    with watched() as seen, memorist.open(path, embedder="none") as memory:
+    with record_statements() as seen, memorist.open(path, embedder="none") as memory:
         ids = memory.add_many(f"note {number}" for number in range(50))
         seen.clear()
         for part in (ids[7][-8:], ids[7][:-1]):

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 import memorist
+from answers import ids
 from conftest import HashingEmbedder
-from living import ids
 from memorist import InvalidInput, Memorist, MemoristError, StoreCorrupt, StoreError
 from memorist.engine import list_namespaces, migration
 from memorist.store.loader import ExportLoader

@@ -12,10 +12,12 @@ import apsw
 import pytest
 
 import memorist
-from living import days_ago, ids, now, rows
+from answers import ids
+from clock import days_ago, now
 from memorist import InvalidInput, Memorist, NotFound
 from memorist.engine import recorder
-from processes import FORK_OPTIONS, ending, forks, running
+from processes import FORK_OPTIONS, forks, start_program, wait_for_end
+from statements import read_rows
 
 
 @pytest.fixture
@@ -261,7 +263,7 @@ class TestErasing:
         assert (alone.query, alone.memories) == (None, ())
         assert both.query is None
         assert [one.id for one in both.memories] == [badgers[1]]
-        assert rows(path, "select query from recalls where query is not null") == [("otter",)]
+        assert read_rows(path, "select query from recalls where query is not null") == [("otter",)]
 
     def test_a_recall_that_still_waits_does_not_come_back(self, memory: Memorist, path: Path) -> None:
         added = memory.add("the unmistakable badger")
@@ -294,7 +296,7 @@ class TestWriting:
             for _ in range(5):
                 memory.search("badger", record="log")
 
-        assert rows(path, "select count(*) from recalls") == [(5,)]
+        assert read_rows(path, "select count(*) from recalls") == [(5,)]
 
     UNCLOSED = """
         import sys, memorist
@@ -318,8 +320,8 @@ class TestWriting:
         with memorist.open(path, embedder="none") as memory:
             added = memory.add("the badger digs")
 
-        with running(self.UNCLOSED, path, how) as process:
-            assert ending(process) == (code, "")
+        with start_program(self.UNCLOSED, path, how) as process:
+            assert wait_for_end(process) == (code, "")
 
         with memorist.open(path, embedder="none") as memory:
             assert len(memory.searches.list()) == 3
@@ -389,13 +391,13 @@ class TestWriting:
         with memorist.open(path, embedder="none") as memory:
             memory.add("the badger digs")
 
-        with running(self.FORKING, path, child, options=FORK_OPTIONS) as process:
-            assert ending(process) == (0, "done\n")
+        with start_program(self.FORKING, path, child, options=FORK_OPTIONS) as process:
+            assert wait_for_end(process) == (0, "done\n")
 
         expected = ["badger", "badger of the child", "badger of the parent"]
         if child == "only ends":
             expected.remove("badger of the child")
-        assert sorted(query for (query,) in rows(path, "select query from recalls")) == expected
+        assert sorted(query for (query,) in read_rows(path, "select query from recalls")) == expected
 
 
 class TestFailing:
@@ -417,12 +419,12 @@ class TestFailing:
 
     def test_a_table_that_is_gone(self, stored: Path) -> None:
         with memorist.open(stored, embedder="none") as memory:
-            rows(stored, "drop table recalled")
+            read_rows(stored, "drop table recalled")
             assert len(memory.search("badger", record="log")) == 1
             memory.close()
 
             assert memory.searches.lost == 1
-        assert rows(stored, "select count(*) from recalls") == [(0,)]
+        assert read_rows(stored, "select count(*) from recalls") == [(0,)]
 
     def test_a_database_that_stays_locked(self, stored: Path) -> None:
         locker = apsw.Connection(str(stored))

@@ -15,9 +15,9 @@ from harder_secrets import harder_secrets, look_alikes
 from memorist.errors import InvalidInput
 from memorist.redact import RedactedSecret, redact
 from memorist.redact.allowances import compile_allowances
-from planted import ALNUM, HEX, Maker, Planted, everything
+from secret_samples import ALNUM, HEX, SecretMaker, SecretSample, make_all_samples
 
-PLANTED = everything()
+PLANTED = make_all_samples()
 PLACEHOLDER = re.compile(r"\[redacted:([a-z0-9-]+)\]")
 
 
@@ -119,7 +119,7 @@ class TestSecrets:
         assert redact("user,token\nada,qzvkxwptbn\n")[0] == "user,token\nada,[redacted:secret]\n"
 
     def test_what_is_around_one_stays(self) -> None:
-        make = Maker("around")
+        make = SecretMaker("around")
         password, token = make.password(), make.of(ALNUM, 40)
 
         assert redact(f"postgres://app:{password}@db1:5432/main?x=1")[0] == (
@@ -137,7 +137,7 @@ class TestSecrets:
         assert redact(f"Cookie: theme=dark; sid={token}; a=b")[0] == "Cookie: theme=dark; sid=[redacted:cookie]; a=b"
 
     def test_a_key_block_shrinks_to_a_line_and_the_text_goes_on_behind_it(self) -> None:
-        key = Maker("block").pem("RSA PRIVATE KEY", 600)
+        key = SecretMaker("block").pem("RSA PRIVATE KEY", 600)
 
         assert redact(f"a\n  {key}\nb\n") == (
             "a\n  [redacted:private-key]\nb\n",
@@ -145,20 +145,20 @@ class TestSecrets:
         )
 
     def test_a_key_block_without_its_end_takes_no_more_than_its_lines(self) -> None:
-        key = Maker("cut").pem("EC PRIVATE KEY", 300).rsplit("\n", 2)[0]
+        key = SecretMaker("cut").pem("EC PRIVATE KEY", 300).rsplit("\n", 2)[0]
 
         assert redact(f"{key}\n\nThe rest of it is in the safe.\n")[0] == (
             "[redacted:private-key]\n\nThe rest of it is in the safe.\n"
         )
 
     def test_one_that_is_very_long_is_redacted_to_its_end(self) -> None:
-        value = Maker("long").of(ALNUM, 20_000)
+        value = SecretMaker("long").of(ALNUM, 20_000)
 
         for place in ("TOKEN={}", "token: '{}'", "my token today: {}", "--password {}", "Authorization: Bearer {}"):
             assert left_of(value, redact(place.replace("{}", value))[0]) == [], place
 
     def test_several_are_distinguished_and_reported_in_order_with_their_places(self) -> None:
-        make = Maker("several")
+        make = SecretMaker("several")
         text = f"user: app\npassword: {make.password()}\r\n\n  key = AKIA{make.of(string.ascii_uppercase, 16)} # old\n"
 
         assert redact(text) == (
@@ -176,7 +176,7 @@ WORDS = "the quick brown fox jumps over the lazy dog while seven wizards brew a 
 
 def generated() -> list[str]:
     """Ids and hashes, as they stand in notes, logs and manifests."""
-    make = Maker("ordinary")
+    make = SecretMaker("ordinary")
     ulid, base64_of = string.digits + "ABCDEFGHJKMNPQRSTVWXYZ", make.base64
     made = (
         lambda: f"fixed in {make.of(HEX, 7)}, see commit {make.of(HEX, 40)}",
@@ -218,7 +218,7 @@ def generated() -> list[str]:
 
 
 @pytest.mark.parametrize("one", harder_secrets(), ids=lambda one: one.kind[:40])
-def test_a_secret_that_is_harder_to_see_is_found(one: Planted) -> None:
+def test_a_secret_that_is_harder_to_see_is_found(one: SecretSample) -> None:
     result = PLACEHOLDER.sub("", redact(one.text)[0])
 
     parts = one.secret.split() if " " in one.secret else [one.secret[at : at + 8] for at in range(len(one.secret) - 7)]
@@ -253,7 +253,7 @@ PIECES = ["^", "$"] + [
 
 
 class TestAllowances:
-    TEXT = "password: Kestrel77! and token: " + Maker("allowed").of(ALNUM, 32)
+    TEXT = "password: Kestrel77! and token: " + SecretMaker("allowed").of(ALNUM, 32)
 
     @pytest.mark.parametrize(
         "allow", [("Kestrel77!",), ("Kestrel",), ("/^Kestrel[0-9]+!$/",), ("nothing", "/x{9}/", "estrel77")]
@@ -316,7 +316,7 @@ def pieces() -> st.SearchStrategy[str]:
         is for the to or value name: curl -u mysql -p login x@tcp( :thin: eyJ eyJhbGciOiJub25lIn0 AKIA ghp_ sk- SK SG.
         key- -----BEGIN -----END PRIVATE KEY----- Private-Lines: [redacted:token] [redacted: \0 é 密码 пароль İ
     """.split()
-    make = Maker("pieces")
+    make = SecretMaker("pieces")
     values = [make.of(ALNUM, size) for size in (8, 16, 20, 32, 40, 64, 120)] + [make.password() for _ in range(5)]
     some = [*parts, *values, make.of(HEX, 32), make.jwt(), " ", "\n", "\t", "\r\n", " = ", ": ", '": "']
     return st.lists(st.sampled_from(some), max_size=40).map("".join)
@@ -349,7 +349,7 @@ class TestAnyText:
 
     @given(st.lists(st.sampled_from(PLANTED), min_size=1, max_size=6))
     @settings(max_examples=60)
-    def test_secrets_do_not_hide_one_another(self, several: list[Planted]) -> None:
+    def test_secrets_do_not_hide_one_another(self, several: list[SecretSample]) -> None:
         result, _ = redact("\n\n".join(one.text for one in several))
 
         assert [one for one in several if left_of(one.secret, result)] == []

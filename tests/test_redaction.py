@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 import memorist
+from answers import texts
 from conftest import HashingEmbedder
-from living import rows, texts
 from memorist import InvalidInput, Memorist
 from memorist.engine.prompts import for_model
 from memorist.ingest.redaction import Redaction
 from memorist.records import MemoryDraft
 from memorist.redact import redact
+from statements import read_rows
 from test_forgetting import check_nothing_is_left
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
@@ -29,7 +30,7 @@ PEM = "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----".format(
 
 
 @pytest.fixture
-def guarded(path: Path) -> Iterator[Memorist]:
+def redacting(path: Path) -> Iterator[Memorist]:
     with memorist.open(path, embedder=HashingEmbedder(), redact=True) as opened:
         yield opened
 
@@ -133,11 +134,11 @@ PATHS_OF_MODELS: list[Callable[[Memorist], None]] = [by_fact, by_sessions, by_fi
 
 class TestEveryPathIn:
     @pytest.mark.parametrize("way", PATHS + PATHS_OF_MODELS, ids=lambda way: way.__name__)
-    def test_no_file_ever_holds_the_secret(self, guarded: Memorist, path: Path, way: Callable[..., None]) -> None:
-        way(guarded)
+    def test_no_file_ever_holds_the_secret(self, redacting: Memorist, path: Path, way: Callable[..., None]) -> None:
+        way(redacting)
 
         check_no_file_has_it(path)  # with the log still there
-        assert guarded.check().ok
+        assert redacting.check().ok
 
     @pytest.mark.parametrize("way", PATHS[:-1], ids=lambda way: way.__name__)
     def test_without_the_setting_it_does(self, hashed: Memorist, path: Path, way: Callable[..., None]) -> None:
@@ -170,10 +171,10 @@ class TestEveryPathIn:
             with pytest.raises(AssertionError, match="left behind"):
                 check_no_file_has_it(path)
 
-    def test_nothing_is_logged_of_it(self, guarded: Memorist, caplog: pytest.LogCaptureFixture) -> None:
+    def test_nothing_is_logged_of_it(self, redacting: Memorist, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.DEBUG):
             for way in PATHS:
-                way(guarded)
+                way(redacting)
 
         assert "search" in caplog.text
         assert TOKEN[4:20] not in caplog.text
@@ -184,20 +185,20 @@ class TestEveryPathIn:
         with memorist.open(path, embedder="none", redact=True) as memory:
             assert texts(memory.search(TOKEN)) == [f"the key is {TOKEN}"]
 
-    def test_ids_projects_and_kinds_stay_as_they_are(self, guarded: Memorist) -> None:
-        note = guarded.add("fine", project=TOKEN, id=TOKEN, kind=TOKEN)
+    def test_ids_projects_and_kinds_stay_as_they_are(self, redacting: Memorist) -> None:
+        note = redacting.add("fine", project=TOKEN, id=TOKEN, kind=TOKEN)
 
         assert (note.project, note.id, note.kind) == (TOKEN, TOKEN, TOKEN)
 
-    def test_tags_are_redacted_and_each_is_listed_once(self, guarded: Memorist) -> None:
-        note = guarded.add("fine", tags=[TOKEN, "api", OTHER])
+    def test_tags_are_redacted_and_each_is_listed_once(self, redacting: Memorist) -> None:
+        note = redacting.add("fine", tags=[TOKEN, "api", OTHER])
 
         assert set(note.tags) == {MARK, "api"}
         assert [entry["field"] for entry in note.metadata["redacted"]] == ["tags", "tags"]
-        assert guarded.update(note.id, tags=["api"]).metadata == {}
+        assert redacting.update(note.id, tags=["api"]).metadata == {}
 
-    def test_keys_of_metadata_that_become_the_same_keep_their_values(self, guarded: Memorist) -> None:
-        note = guarded.add("fine", metadata={TOKEN: 1, OTHER: 2, "mine": 3})
+    def test_keys_of_metadata_that_become_the_same_keep_their_values(self, redacting: Memorist) -> None:
+        note = redacting.add("fine", metadata={TOKEN: 1, OTHER: 2, "mine": 3})
 
         assert {key: value for key, value in note.metadata.items() if key != "redacted"} == {
             MARK: 1,
@@ -206,50 +207,50 @@ class TestEveryPathIn:
         }
         assert [entry["field"] for entry in note.metadata["redacted"]] == ["metadata", "metadata"]
 
-    def test_who_said_a_relation_is_redacted(self, guarded: Memorist) -> None:
-        one, other = guarded.add("the first"), guarded.add("the second")
+    def test_who_said_a_relation_is_redacted(self, redacting: Memorist) -> None:
+        one, other = redacting.add("the first"), redacting.add("the second")
 
-        assert guarded.links.add(one.id, other.id, "supports", said_by=f"bot {TOKEN}").said_by == f"bot {MARK}"
+        assert redacting.links.add(one.id, other.id, "supports", said_by=f"bot {TOKEN}").said_by == f"bot {MARK}"
 
-    def test_a_lens_finds_the_tags_that_were_redacted(self, guarded: Memorist) -> None:
-        guarded.add("the first", tags=[TOKEN])
-        guarded.add("the second")
-        lens = guarded.lenses.set("mine", tags=[TOKEN], boosts={"tag": {TOKEN: 2}})
+    def test_a_lens_finds_the_tags_that_were_redacted(self, redacting: Memorist) -> None:
+        redacting.add("the first", tags=[TOKEN])
+        redacting.add("the second")
+        lens = redacting.lenses.set("mine", tags=[TOKEN], boosts={"tag": {TOKEN: 2}})
 
         assert lens.filters == {"tags": [MARK]}
         assert lens.boosts == {"tag": {MARK: 2}}
-        assert texts(guarded.search("the first", mode="keyword", lens="mine")) == ["the first"]
+        assert texts(redacting.search("the first", mode="keyword", lens="mine")) == ["the first"]
 
-    def test_a_value_of_metadata_is_a_secret_by_its_key_however_it_looks(self, guarded: Memorist) -> None:
-        note = guarded.add("fine", metadata={"password": "correct horse battery staple", "api_key": "kestrelharbour"})
+    def test_a_value_of_metadata_is_a_secret_by_its_key_however_it_looks(self, redacting: Memorist) -> None:
+        note = redacting.add("fine", metadata={"password": "correct horse battery staple", "api_key": "kestrelharbour"})
 
         assert note.metadata["password"] == "[redacted:password]"
         assert note.metadata["api_key"] == "[redacted:api-key]"
 
-    def test_so_is_a_number(self, guarded: Memorist) -> None:
-        note = guarded.add("fine", metadata={"password": 12345678, "pins": {"passcode": [864209]}, "lines": 123456})
+    def test_so_is_a_number(self, redacting: Memorist) -> None:
+        note = redacting.add("fine", metadata={"password": 12345678, "pins": {"passcode": [864209]}, "lines": 123456})
 
         assert (note.metadata["password"], note.metadata["lines"]) == ("[redacted:password]", 123456)
         assert note.metadata["pins"] == {"passcode": ["[redacted:password]"]}
 
-    def test_a_key_of_several_lines_is_one_mark(self, guarded: Memorist, path: Path) -> None:
-        note = guarded.add(f"before\n{PEM}\nafter")
+    def test_a_key_of_several_lines_is_one_mark(self, redacting: Memorist, path: Path) -> None:
+        note = redacting.add(f"before\n{PEM}\nafter")
 
         assert note.content == "before\n[redacted:private-key]\nafter"
         check_no_file_has_it(path, "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcw")
 
 
 class TestBeforeComparing:
-    def test_two_texts_that_differ_by_their_secrets_are_one(self, guarded: Memorist) -> None:
-        first = guarded.add(f"the key is {TOKEN}")
+    def test_two_texts_that_differ_by_their_secrets_are_one(self, redacting: Memorist) -> None:
+        first = redacting.add(f"the key is {TOKEN}")
 
-        assert guarded.add(f"the key is {OTHER}").id == first.id
+        assert redacting.add(f"the key is {OTHER}").id == first.id
 
-    def test_near_ones_are_compared_without_their_secrets(self, guarded: Memorist) -> None:
+    def test_near_ones_are_compared_without_their_secrets(self, redacting: Memorist) -> None:
         words = "the deploy key of the payment service in the second region is"
-        first = guarded.add(f"{words} {TOKEN}")
+        first = redacting.add(f"{words} {TOKEN}")
 
-        second = guarded.add(f"{words} {OTHER} now")
+        second = redacting.add(f"{words} {OTHER} now")
 
         assert second.near
         assert second.near.id == first.id
@@ -271,8 +272,10 @@ class TestBeforeComparing:
 
 
 class TestReport:
-    def test_kind_and_place_are_in_the_metadata_and_the_field_if_it_is_not_the_content(self, guarded: Memorist) -> None:
-        note = guarded.add(
+    def test_kind_and_place_are_in_the_metadata_and_the_field_if_it_is_not_the_content(
+        self, redacting: Memorist
+    ) -> None:
+        note = redacting.add(
             f"first\nkey {TOKEN}",
             title=f"a {TOKEN}",
             metadata={"env": {"password": "hunter2xyz"}, "urls": ["https://ada:s3cretpw@example.org/"]},
@@ -289,34 +292,34 @@ class TestReport:
         assert note.metadata["env"] == {"password": "[redacted:password]"}
         assert note.metadata["urls"] == ["https://ada:[redacted:url-password]@example.org/"]
 
-    def test_metadata_of_every_other_type_stays(self, guarded: Memorist) -> None:
+    def test_metadata_of_every_other_type_stays(self, redacting: Memorist) -> None:
         given = {"number": 1, "none": None, "yes": True, "list": [1.5, "plain", {"a b": "c"}], "redacted": "mine"}
 
-        assert guarded.add("fine", metadata=given).metadata == given
+        assert redacting.add("fine", metadata=given).metadata == given
 
-    def test_a_memory_without_secrets_has_no_report(self, guarded: Memorist) -> None:
-        assert guarded.add("fine").metadata == {}
+    def test_a_memory_without_secrets_has_no_report(self, redacting: Memorist) -> None:
+        assert redacting.add("fine").metadata == {}
 
-    def test_an_update_replaces_the_report_of_its_fields_and_keeps_the_rest(self, guarded: Memorist) -> None:
-        note = guarded.add(f"key {TOKEN}", title=f"a {TOKEN}", metadata={"mine": 1})
+    def test_an_update_replaces_the_report_of_its_fields_and_keeps_the_rest(self, redacting: Memorist) -> None:
+        note = redacting.add(f"key {TOKEN}", title=f"a {TOKEN}", metadata={"mine": 1})
         of_title = {"kind": "github-token", "line": 1, "column": 3, "field": "title"}
 
-        changed = guarded.update(note.id, content=f"now\nkey {OTHER}")
+        changed = redacting.update(note.id, content=f"now\nkey {OTHER}")
         assert changed.metadata == {
             "mine": 1,
             "redacted": [of_title, {"kind": "github-token", "line": 2, "column": 5}],
         }
-        assert guarded.update(note.id, content="fine").metadata == {"mine": 1, "redacted": [of_title]}
-        assert guarded.update(note.id, metadata={"mine": 2}).metadata == {"mine": 2, "redacted": [of_title]}
-        assert guarded.update(note.id, title=None).metadata == {"mine": 2}
+        assert redacting.update(note.id, content="fine").metadata == {"mine": 1, "redacted": [of_title]}
+        assert redacting.update(note.id, metadata={"mine": 2}).metadata == {"mine": 2, "redacted": [of_title]}
+        assert redacting.update(note.id, title=None).metadata == {"mine": 2}
 
-    def test_an_update_of_other_fields_writes_nothing_more(self, guarded: Memorist, path: Path) -> None:
-        note = guarded.add(f"key {TOKEN}")
+    def test_an_update_of_other_fields_writes_nothing_more(self, redacting: Memorist, path: Path) -> None:
+        note = redacting.add(f"key {TOKEN}")
 
-        changed = guarded.update(note.id, tags=["new"])
+        changed = redacting.update(note.id, tags=["new"])
 
         assert changed.metadata == note.metadata
-        assert rows(path, "select count(*) from memory_history") == [(1,)]
+        assert read_rows(path, "select count(*) from memory_history") == [(1,)]
 
     def test_redacted_again_it_is_the_same(self) -> None:
         redaction = Redaction(on=True)

@@ -11,8 +11,8 @@ import pytest
 import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from memorist import EmbedderError, InvalidInput, Memorist, NotFound, StoreCorrupt, StoreError
-from processes import FORK_OPTIONS, ending, forks, running
-from statements import watched
+from processes import FORK_OPTIONS, forks, start_program, wait_for_end
+from statements import record_statements
 
 
 class TestWalls:
@@ -393,8 +393,8 @@ class TestClosingAndForking:
 
     @forks
     def test_a_child_forked_while_other_threads_search_can_search(self, path: Path) -> None:
-        with running(self.SEARCHING, path, options=FORK_OPTIONS) as process:
-            assert ending(process) == (0, "done\n")
+        with start_program(self.SEARCHING, path, options=FORK_OPTIONS) as process:
+            assert wait_for_end(process) == (0, "done\n")
 
 
 class TestWrongTypes:
@@ -448,7 +448,7 @@ def _deep() -> list[Any]:
 def test_an_incomplete_store_is_searched_in_at_most_six_statements_too(path: Path) -> None:
     model = FailingEmbedder()
     model.broken = False
-    with watched() as seen, memorist.open(path, embedder=model) as memory:
+    with record_statements() as seen, memorist.open(path, embedder=model) as memory:
         memory.add_many({"content": f"memory {n}", "project": f"p{n % 3}"} for n in range(300))
         model.broken = True
         memory.add("no vector for this")

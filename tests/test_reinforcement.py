@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 import memorist
-from living import days_ago, days_ahead, ids, micros, now, rows, texts
+from answers import ids, texts
+from clock import days_ago, days_ahead, now, to_microseconds
 from memorist import InvalidInput, Memorist, NotFound
 from memorist.records import SECTORS
 from memorist.store.relations import MAX_STRENGTH_CHANGES
+from statements import read_rows
 
 PUBLISHED = {
     "ccmemory": {"emotional": 0.003, "semantic": 0.005, "reflective": 0.008, "procedural": 0.01, "episodic": 0.02},
@@ -68,7 +70,7 @@ class TestReinforcing:
             moments.append((now(), memory.get(id).salience))
             memory.reinforce(id, 0.01)
 
-        assert rows(path, "select count(*) from strength_history group by rid order by rid") == [
+        assert read_rows(path, "select count(*) from strength_history group by rid order by rid") == [
             (MAX_STRENGTH_CHANGES,), (1,),
         ]  # fmt: skip
         kept = moments[-MAX_STRENGTH_CHANGES:]
@@ -132,12 +134,12 @@ class TestReinforcing:
 
     def test_it_leaves_the_indexes_and_vectors_alone(self, hashed: Memorist, path: Path) -> None:
         added = hashed.add("the badger")
-        logged = rows(path, "select count(*) from changes where what & 4")
+        logged = read_rows(path, "select count(*) from changes where what & 4")
 
         hashed.reinforce(added.id)
         hashed.pin(added.id)
 
-        assert rows(path, "select count(*) from changes where what & 4") == logged
+        assert read_rows(path, "select count(*) from changes where what & 4") == logged
         assert hashed.check().problems == ()
         assert ids(hashed.search("badger")) == [added.id]
 
@@ -179,8 +181,8 @@ class TestDecay:
 
     def test_reading_does_not_write_it_back(self, salient: Memorist, path: Path) -> None:
         added = salient.add("badger", salience=0.8)
-        rows(path, "update memories set reinforced_at = ?", micros(days_ago(100)))
-        before = rows(path, "select * from memories")
+        read_rows(path, "update memories set reinforced_at = ?", to_microseconds(days_ago(100)))
+        before = read_rows(path, "select * from memories")
 
         scores = {
             salient.search("badger", as_of=added.created_at, sector_decay="ccmemory", record="off")[0].score
@@ -190,11 +192,11 @@ class TestDecay:
         salient.list()
 
         assert len(scores) == 1
-        assert rows(path, "select * from memories") == before
+        assert read_rows(path, "select * from memories") == before
 
     def test_since_the_last_reinforcement_only(self, salient: Memorist, path: Path) -> None:
         added = salient.add("badger", salience=0.5)
-        rows(path, "update memories set reinforced_at = ?", micros(days_ago(100)))
+        read_rows(path, "update memories set reinforced_at = ?", to_microseconds(days_ago(100)))
         reinforced = salient.reinforce(added.id, 0.2)
 
         then = reinforced.reinforced_at + timedelta(days=10)
@@ -305,7 +307,7 @@ class TestUse:
 
     def test_recency_can_be_that_of_the_import(self, memory: Memorist, path: Path) -> None:
         earlier = memory.add("badger of today", on_near_duplicate="off")
-        rows(path, "update memories set recorded_at = ?", micros(days_ago(9)))
+        read_rows(path, "update memories set recorded_at = ?", to_microseconds(days_ago(9)))
         later = memory.add("badger of long ago", created_at=days_ago(600), on_near_duplicate="off")
 
         results = memory.search("badger", recency={"form": "multiply", "weight": 1.0, "on": "imported"})
@@ -318,7 +320,7 @@ class TestUse:
     def test_recency_can_be_that_of_the_text(self, memory: Memorist, path: Path) -> None:
         old = memory.add("badger old", created_at=days_ago(60), on_near_duplicate="off")
         memory.add("badger fresh", created_at=days_ago(10), on_near_duplicate="off")
-        rows(path, "update memories set updated_at = ?", micros(days_ago(30)))
+        read_rows(path, "update memories set updated_at = ?", to_microseconds(days_ago(30)))
         recency = {"form": "multiply", "weight": 1.0, "on": "updated"}
 
         memory.update(old.id, tags=["seen today"])

@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 import memorist
-from living import ids, now, rows
+from answers import ids
+from clock import now
+from cosine_embedder import CosineEmbedder
 from memorist import InvalidInput, Memorist, NotFound
-from placed import PlacedEmbedder
+from statements import read_rows
 
 
 @pytest.fixture
 def placed(path: Path) -> Iterator[Memorist]:
-    with memorist.open(path, embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
+    with memorist.open(path, embedder=CosineEmbedder(), on_near_duplicate="off") as memory:
         yield memory
 
 
@@ -301,5 +303,5 @@ class TestForgetting:
 
         memory.forget((a, b)[end], hard=True)
 
-        assert rows(path, "select count(*) from relations") == [(1,)]
+        assert read_rows(path, "select count(*) from relations") == [(1,)]
         assert memory.get(c).related_count == 1

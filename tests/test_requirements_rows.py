@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import memorist
+from answers import ids, texts
 from conftest import HashingEmbedder
-from living import ids, rows, texts
+from cosine_embedder import CosineEmbedder
 from memorist import EmbedderUnavailable, Memorist, StoreError
 from memorist.embed.local import LocalEmbedder
-from patience import LONGEST
-from placed import PlacedEmbedder
-from statements import watched
+from statements import read_rows, record_statements
+from timeouts import MAX_WAIT_SECONDS
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,13 +32,13 @@ class TestTheFile:
 
         for index in ("memories_stems", "memories_words"):
             joined = f"select m.id from {index} f join memories m on m.rid = f.rowid where {index} match ?"
-            assert rows(path, joined, "badger") == [(badger.id,)]
-            assert rows(path, f"select rowid from {index}('the')") == rows(
+            assert read_rows(path, joined, "badger") == [(badger.id,)]
+            assert read_rows(path, f"select rowid from {index}('the')") == read_rows(
                 path, "select rid from memories order by rid"
             )
         joined = "select m.id from vectors v join memories m using (rid) order by m.rid"
-        assert rows(path, joined) == [(badger.id,), (otter.id,)]
-        assert rows(path, "select count(*) from vectors") == [(2,)]
+        assert read_rows(path, joined) == [(badger.id,), (otter.id,)]
+        assert read_rows(path, "select count(*) from vectors") == [(2,)]
 
     def test_the_text_stands_in_it_once(self, path: Path) -> None:
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
@@ -49,21 +49,21 @@ class TestTheFile:
     def test_the_place_of_an_erased_memory_is_never_given_to_another(self, memory: Memorist, path: Path) -> None:
         memory.add("stays")
         erased = memory.add("erased")
-        ((before,),) = rows(path, "select rid from memories where id = ?", erased.id)
+        ((before,),) = read_rows(path, "select rid from memories where id = ?", erased.id)
         memory.forget(erased.id, hard=True)
         memory.purge()
 
         later = memory.add("later")
 
-        ((after,),) = rows(path, "select rid from memories where id = ?", later.id)
+        ((after,),) = read_rows(path, "select rid from memories where id = ?", later.id)
         assert after > before
 
     def test_vectors_are_kept_at_unit_length_and_the_metric_is_written_down(self, path: Path) -> None:
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.add("twice twice and a good many other words, none of which has unit length as it comes")
 
-        assert rows(path, "select name, dimensions, metric from models") == [("hashing-64", 64, "cosine")]
-        ((vector,),) = rows(path, "select vector from vectors")
+        assert read_rows(path, "select name, dimensions, metric from models") == [("hashing-64", 64, "cosine")]
+        ((vector,),) = read_rows(path, "select vector from vectors")
         assert np.linalg.norm(np.frombuffer(vector, np.float16).astype(np.float64)) == pytest.approx(1, abs=1e-3)
 
     def test_any_sqlite_with_full_text_search_reads_it(self, path: Path) -> None:
@@ -117,7 +117,7 @@ class TestTheLegs:
 
     def test_they_run_at_the_same_time(self, path: Path) -> None:
         """Each waits for the other to have begun: one after the other, neither would ever end."""
-        both = threading.Barrier(2, timeout=LONGEST)
+        both = threading.Barrier(2, timeout=MAX_WAIT_SECONDS)
         met: list[str] = []
 
         class Patient(HashingEmbedder):
@@ -209,7 +209,7 @@ class TestTheLegs:
             memory.add_many(["Lunch is at noon", "The mating habits of penguins"])
             everything = memory.search("how we roll out software", mode="semantic", noise_floor=False)
             above = memory.search("how we roll out software", mode="semantic")
-        with memorist.open(":memory:", embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
+        with memorist.open(":memory:", embedder=CosineEmbedder(), on_near_duplicate="off") as memory:
             memory.add_many(["@0.9 near", "@0.05 far", "@-0.5 opposite"])
             unmeasured = memory.search("anything", mode="semantic")
 
@@ -236,7 +236,7 @@ class TestTheLegs:
     def test_an_error_names_the_leg_that_met_it(self, path: Path, table: str, leg: str) -> None:
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.add("the badger digs")
-        rows(path, f"drop table {table}")
+        read_rows(path, f"drop table {table}")
 
         with (
             memorist.open(path, embedder=HashingEmbedder()) as memory,
@@ -276,7 +276,7 @@ class TestTheAnswer:
         assert memory.suggest("retreis") == "retries"
 
     def test_doubt_counts_before_the_page_is_cut_and_only_the_page_is_written_down(self, path: Path) -> None:
-        with memorist.open(path, embedder=PlacedEmbedder(), profile="confidence", on_near_duplicate="off") as memory:
+        with memorist.open(path, embedder=CosineEmbedder(), profile="confidence", on_near_duplicate="off") as memory:
             unsure = [{"text": "it is said to sing", "confidence": 0.2, "decay_rate": 0}]
             doubtful = memory.add("@1.0 badger badger", facts=unsure)
             sure = memory.add("@0.8 badger in the wood")
@@ -325,7 +325,7 @@ class TestTheAnswer:
     def test_a_search_that_fails_leaves_nothing_open(self, path: Path) -> None:
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.add("the badger digs")
-            rows(path, "drop table memories_stems")
+            read_rows(path, "drop table memories_stems")
             for _ in range(3):
                 with pytest.raises(StoreError):
                     memory.search("badger")
@@ -334,7 +334,10 @@ class TestTheAnswer:
 
     def test_with_all_that_can_be_asked_for_the_statements_do_not_grow_with_the_page(self, path: Path) -> None:
         counts = []
-        with watched() as seen, memorist.open(path, embedder=HashingEmbedder(), on_near_duplicate="off") as memory:
+        with (
+            record_statements() as seen,
+            memorist.open(path, embedder=HashingEmbedder(), on_near_duplicate="off") as memory,
+        ):
             session = memory.sessions.start("api").id
             made = memory.add_many(
                 {"content": f"note {number} on foxes", "project": "api", "session": session, "facts": [f"{number}"]}

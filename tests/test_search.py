@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memorist
+from answers import texts
 from conftest import FailingEmbedder, HashingEmbedder
+from cosine_embedder import CosineEmbedder
 from memorist import EmbedderUnavailable, InvalidInput, Memorist
 from memorist.arguments import Filter
 from memorist.profiles import PROFILES
 from memorist.store import filters
 from memorist.store.sqlite import vectors
-from placed import PlacedEmbedder, contents
-from statements import Statement, watched
+from statements import Statement, record_statements
 
 PROJECT = (
     ("We deploy with `make ship` from the release branch", {"tags": ["deploy"], "sector": "procedural"}),
@@ -135,7 +136,7 @@ class TestTies:
     @pytest.mark.parametrize("profile", sorted(PROFILES.keys() - {"precise"}))  # the reranker has scores of its own
     @pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
     def test_they_do_in_every_profile(self, profile: str, mode: str) -> None:
-        with memorist.open(":memory:", embedder=PlacedEmbedder(), profile=profile, on_near_duplicate="off") as memory:
+        with memorist.open(":memory:", embedder=CosineEmbedder(), profile=profile, on_near_duplicate="off") as memory:
             for year in (2021, 2019, 2023, 2020):
                 memory.add(f"@0.9 fox {year}", created_at=f"{year}-01-01T00:00Z")
 
@@ -449,7 +450,7 @@ class TestDegradation:
 class TestCost:
     @pytest.fixture
     def statements(self) -> Iterator[list[Statement]]:
-        with watched() as seen:
+        with record_statements() as seen:
             yield seen
 
     @pytest.mark.parametrize(
@@ -474,7 +475,7 @@ class TestCost:
 
     @pytest.mark.parametrize("filters", [{}, {"project": "api"}, {"tags": "rare"}, {"sector": "semantic"}])
     def test_no_statement_of_a_search_walks_through_every_memory(self, path: Any, filters: dict[str, Any]) -> None:
-        with watched() as seen, memorist.open(path, embedder=HashingEmbedder()) as memory:
+        with record_statements() as seen, memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.add_many({"content": f"note {n} on foxes", "project": ["api", "web"][n % 2]} for n in range(2500))
             memory.search("warm up")
             seen.clear()
@@ -577,13 +578,13 @@ class TestRoles:
 
 
 def test_a_filter_that_lets_much_through_follows_what_others_write(path: Path) -> None:
-    model = PlacedEmbedder()
+    model = CosineEmbedder()
     with memorist.open(path, embedder=model) as reader, memorist.open(path, embedder=model) as other:
         other.add_many({"content": f"@{0.5 + n / 10_000} mine {n}", "source": "mine"} for n in range(2_100))
         other.add_many({"content": f"@{0.9 + n / 10_000} other {n}", "source": "other"} for n in range(600))
 
         def nearest() -> list[str]:
-            return contents(reader.search("a question", mode="semantic", source="mine", limit=1))
+            return texts(reader.search("a question", mode="semantic", source="mine", limit=1))
 
         before = nearest()
         assert nearest() == before == ["@0.7099 mine 2099"]
@@ -600,9 +601,9 @@ def test_where_too_many_pass_a_filter_to_be_listed_the_same_is_found_among_the_n
     monkeypatch.setattr(filters, "MAX_SCOPE_KEYS", 20)
     monkeypatch.setattr(vectors, "MAX_LISTED_KEYS", most)
     sources = ["mine" if n % 10 == 0 else "other" for n in range(2_000)]
-    with memorist.open(path, embedder=PlacedEmbedder()) as memory:
+    with memorist.open(path, embedder=CosineEmbedder()) as memory:
         memory.add_many({"content": f"@{n / 2_000} note {n}", "source": source} for n, source in enumerate(sources))
-        found = contents(memory.search("a question", mode="semantic", source="mine", limit=5))
+        found = texts(memory.search("a question", mode="semantic", source="mine", limit=5))
 
     assert [text.split()[-1] for text in found] == ["1990", "1980", "1970", "1960", "1950"]
 

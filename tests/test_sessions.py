@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 import memorist
-from living import ids, now, rows, texts
+from answers import ids, texts
+from clock import now
 from memorist import Ambiguous, InvalidInput, Memorist, NotFound
+from statements import read_rows
 
 
 class TestTheLifeOfASession:
@@ -227,7 +229,7 @@ class TestLinks:
         memory.search("badger", record="log", record_session="sess1")
         memory.searches.list()
 
-        assert rows(path, "select usage from session_memories order by usage") == [
+        assert read_rows(path, "select usage from session_memories order by usage") == [
             ("created",),
             ("recalled",),
             ("reinforced",),
@@ -247,7 +249,7 @@ class TestLinks:
         assert again.session is not None
         assert again.session.id == "sess1"
         linked = "select s.id, u.usage from session_memories u join sessions s using (sid) order by s.id"
-        assert rows(path, linked) == [("sess1", "created"), ("sess2", "reinforced")]
+        assert read_rows(path, linked) == [("sess1", "created"), ("sess2", "reinforced")]
 
     def test_the_source_session_is_on_hits_and_memories(self, memory: Memorist) -> None:
         session = memory.sessions.start("api", id="sess1", summary="on badgers")
@@ -301,7 +303,7 @@ class TestLinks:
         assert memory.sessions.get("sess1").memories == 1
         memory.forget(second, hard=True)
         assert memory.sessions.get("sess1").memories == 0
-        assert rows(path, "select count(*) from session_memories") == [(1,)]
+        assert read_rows(path, "select count(*) from session_memories") == [(1,)]
 
 
 class TestTheFilterAndTheRecord:
@@ -323,7 +325,7 @@ class TestTheFilterAndTheRecord:
         memory.search("badger", session="sess2")
 
         assert list(memory.searches.list()) == []
-        assert rows(path, "select count(*) from session_memories where usage = 'recalled'") == [(0,)]
+        assert read_rows(path, "select count(*) from session_memories where usage = 'recalled'") == [(0,)]
 
     def test_a_memory_new_to_a_session_can_be_recalled_into_it(self, memory: Memorist) -> None:
         results = memory.search("badger", record="log", record_session="sess2")

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from made_once import make_once
-from processes import ENVIRONMENT, ending, expect, forks, line, running, tell
+from processes import ENVIRONMENT, expect, forks, read_line, send_line, start_program, wait_for_end
+from shared_folders import make_once
 from terminal import terminal
 
 pytest_plugins = ["pytester"]
 MAKER = """
     import sys
     from pathlib import Path
-    from made_once import make_once
+    from shared_folders import make_once
 
     def make(folder):
         (folder / "first").write_text("half")
@@ -34,25 +34,25 @@ def refuse(folder: Path) -> None:
 
 class TestASharedFolder:
     def test_two_processes_make_it_once(self, tmp_path: Path) -> None:
-        with running(MAKER, tmp_path / "kept") as first:
+        with start_program(MAKER, tmp_path / "kept") as first:
             expect("making", [first])
-            with running(MAKER, tmp_path / "kept") as second:
+            with start_program(MAKER, tmp_path / "kept") as second:
                 assert not (tmp_path / "kept").exists()
-                tell(first)
-                assert ending(first) == (0, f"{WHOLE}\n")
-                assert ending(second) == (0, f"{WHOLE}\n")
+                send_line(first)
+                assert wait_for_end(first) == (0, f"{WHOLE}\n")
+                assert wait_for_end(second) == (0, f"{WHOLE}\n")
 
         assert make_once(tmp_path / "kept", refuse) == tmp_path / "kept"
 
     def test_one_that_was_killed_leaves_nothing_that_is_taken_for_whole(self, tmp_path: Path) -> None:
-        with running(MAKER, tmp_path / "kept") as killed:
+        with start_program(MAKER, tmp_path / "kept") as killed:
             expect("making", [killed])
         assert not (tmp_path / "kept").exists()
 
-        with running(MAKER, tmp_path / "kept") as next_one:
-            assert line(next_one) == "making"
-            tell(next_one)
-            assert ending(next_one) == (0, f"{WHOLE}\n")
+        with start_program(MAKER, tmp_path / "kept") as next_one:
+            assert read_line(next_one) == "making"
+            send_line(next_one)
+            assert wait_for_end(next_one) == (0, f"{WHOLE}\n")
         assert {file.name for file in tmp_path.iterdir()} == {"kept", "kept.lock"}
 
     def test_one_that_could_not_be_made_is_tried_again(self, tmp_path: Path) -> None:

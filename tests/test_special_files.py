@@ -14,8 +14,8 @@ import memorist
 from memorist import ConfigError, InvalidInput, Memorist, StoreError, restore_backup
 from memorist.atomic_file import write_atomically
 from memorist.config import write_setting
-from patience import LONGEST
 from processes import ENVIRONMENT
+from timeouts import MAX_WAIT_SECONDS
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="special files of POSIX systems")
 EXPORT = b'{"memorist"'  # the first bytes of every export
@@ -55,7 +55,7 @@ def start_reading(pipe: Path) -> Callable[[], bytes]:
     thread.start()
 
     def wait() -> bytes:
-        thread.join(LONGEST)
+        thread.join(MAX_WAIT_SECONDS)
         return found[0]
 
     return wait
@@ -101,7 +101,7 @@ def test_an_export_to_standard_output_goes_on_where_a_file_behind_it_ends(
 def export_in_a_process(path: Path, target: str, out: int) -> bytes:
     code = "import memorist, sys; memorist.open(sys.argv[1], embedder='none').transfer.export(sys.argv[2])"
     command = [sys.executable, "-c", code, str(path), target]
-    return subprocess.run(command, stdout=out, check=True, env=ENVIRONMENT, timeout=LONGEST).stdout
+    return subprocess.run(command, stdout=out, check=True, env=ENVIRONMENT, timeout=MAX_WAIT_SECONDS).stdout
 
 
 @pytest.mark.sqlite_only("a server is backed up by its own tools")

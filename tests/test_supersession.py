@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 import memorist
+from answers import ids, texts
+from clock import days_ago, now
 from conftest import HashingEmbedder
-from living import days_ago, ids, now, rows, texts
 from memorist import InvalidInput, Memorist, Memory, NotFound
+from statements import read_rows
 
 
 @pytest.fixture
@@ -221,12 +223,12 @@ class TestChains:
     def test_saying_the_same_again_changes_nothing(self, memory: Memorist, path: Path) -> None:
         old, new = memory.add_many(["badger a", "badger b"])
         first = memory.supersede(old, new)
-        before = rows(path, "select * from relations")
+        before = read_rows(path, "select * from relations")
 
         again = memory.supersede(old, new)
 
         assert again == first
-        assert rows(path, "select * from relations") == before
+        assert read_rows(path, "select * from relations") == before
 
     @pytest.mark.parametrize("erased", [1, 2])
     def test_erasing_the_middle_of_a_chain_joins_its_ends(
@@ -425,7 +427,7 @@ class TestSinceWhen:
     def test_who_said_so_is_kept(self, memory: Memorist, path: Path) -> None:
         memory.supersede(memory.add("one").id, memory.add("two").id, said_by="anna")
 
-        assert rows(path, "select kind, said_by from relations") == [("supersedes", "anna")]
+        assert read_rows(path, "select kind, said_by from relations") == [("supersedes", "anna")]
 
 
 class TestBeyondOneMemory:

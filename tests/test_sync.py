@@ -11,9 +11,10 @@ import pytest
 import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from memorist import InvalidInput, Memorist
-from memorist.documents import Document, IndexProgress, IndexReport
+from memorist.file_records import Document
 from memorist.ingest import readers, sync, walk
-from processes import ending, expect, line, running, tell
+from memorist.reports import IndexProgress, IndexReport
+from processes import expect, read_line, send_line, start_program, wait_for_end
 
 KEY = "\n".join(
     ["-----BEGIN RSA PRIVATE KEY-----"]
@@ -533,12 +534,12 @@ class TestProcesses:
         write(root, **{f"n{number:03}": f"# Note {number}\n\nabout {number}" for number in range(200)})
 
     def test_two_at_once_index_every_file_once(self, path: Path, root: Path) -> None:
-        with running(INDEXING, path, root, 0) as one, running(INDEXING, path, root, 0) as other:
+        with start_program(INDEXING, path, root, 0) as one, start_program(INDEXING, path, root, 0) as other:
             expect("ready", [one, other])
             for process in (one, other):
-                tell(process)
+                send_line(process)
             for process in (one, other):
-                code, printed = ending(process)
+                code, printed = wait_for_end(process)
                 assert code == 0, printed
 
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
@@ -548,10 +549,10 @@ class TestProcesses:
             assert memory.check().problems == ()
 
     def test_one_that_is_killed_goes_on_from_there(self, path: Path, root: Path) -> None:
-        with running(INDEXING, path, root, 0.01) as process:
+        with start_program(INDEXING, path, root, 0.01) as process:
             expect("ready", [process])
-            tell(process)
-            while int(line(process)) < 100:
+            send_line(process)
+            while int(read_line(process)) < 100:
                 pass
             process.send_signal(signal.SIGKILL)
             process.wait()

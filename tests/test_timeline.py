@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import memorist
-from living import ids, texts
+from answers import ids, texts
 from memorist import InvalidInput, Memorist, NotFound
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

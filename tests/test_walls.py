@@ -20,17 +20,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memorist
+from answers import show_fields
 from conftest import HashingEmbedder
 from memorist import ChangedMeanwhile, InvalidInput, Memorist, MemoristError, NotFound
 from memorist.arguments import FILTERS, Filter, ProfileOptions
-from memorist.documents import DocumentHit
 from memorist.engine.memory import ROOMS
+from memorist.file_records import DocumentHit
 from memorist.records import FACETS
 from memorist.search.query import parse_query
 from memorist.store.documents import chunk_namespace
 from memorist.store.records import Scope
 from memorist.views import REVIEW_KINDS
-from told import told
 
 WRITTEN = BytesIO()  # what an export wrote last
 MINE, THEIRS = "mine", "beyond"
@@ -168,7 +168,7 @@ class Both:
     def told(self, answer: object, said: object) -> list[str]:
         """The secrets in an answer that the caller had not said."""
         known = repr(said).lower()
-        return [secret for secret in self.secrets if secret in told(answer).lower() and secret not in known]
+        return [secret for secret in self.secrets if secret in show_fields(answer).lower() and secret not in known]
 
 
 def open_both(path: Path) -> tuple[Memorist, Memorist]:

@@ -15,8 +15,8 @@ import pytest
 
 import memorist
 from memorist import InvalidInput, Memorist, MissingExtra
-from memorist.documents import IndexProgress, IndexReport
-from patience import LONGEST
+from memorist.reports import IndexProgress, IndexReport
+from timeouts import MAX_WAIT_SECONDS
 
 pytest.importorskip("watchfiles", reason="the extra `watch` is not installed")
 
@@ -47,7 +47,7 @@ class Reports:
 
     def next(self) -> IndexReport:
         try:
-            report = self._queue.get(timeout=LONGEST)
+            report = self._queue.get(timeout=MAX_WAIT_SECONDS)
         except Empty:
             pytest.fail("no report came")
         if isinstance(report, BaseException):
@@ -61,7 +61,7 @@ class Reports:
             self.next()
 
     def join(self) -> None:
-        self._thread.join(LONGEST)
+        self._thread.join(MAX_WAIT_SECONDS)
         assert not self._thread.is_alive()
 
 
@@ -87,7 +87,7 @@ def finds(memory: Memorist, word: str) -> bool:
 
 def eventually(done: Callable[[], bool]) -> None:
     """For what may be reported here or elsewhere."""
-    deadline = time.monotonic() + LONGEST
+    deadline = time.monotonic() + MAX_WAIT_SECONDS
     while not done():
         assert time.monotonic() < deadline
         threading.Event().wait(0.02)

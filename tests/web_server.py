@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 TOKEN = "a-token-for-tests-0123456789"
 
@@ -74,7 +74,7 @@ def web_server(
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             try:
-                process.wait(LONGEST)
+                process.wait(MAX_WAIT_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -83,7 +83,7 @@ def web_server(
 def _wait_for_address(process: "subprocess.Popen[str]", log: Path) -> WebServer:
     import time
 
-    deadline = time.monotonic() + LONGEST
+    deadline = time.monotonic() + MAX_WAIT_SECONDS
     while time.monotonic() < deadline:
         said = log.read_text()
         if found := re.search(r"(http://\S+?)/login\?key=\S+", said):

@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memorist.documents import Document, DocumentHit, DocumentLink, File, ImportReport, IndexProgress, IndexReport
     from memorist.engine import AsyncMemorist, Memorist, migrate, open_async, restore_backup, salvage
     from memorist.engine import list_namespaces as namespaces
     from memorist.engine import open_memory as open
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
         StoreCorrupt,
         StoreError,
     )
+    from memorist.file_records import Document, DocumentHit, DocumentLink, File
     from memorist.records import (
         Fact,
         Feedback,
@@ -46,7 +46,15 @@ if TYPE_CHECKING:
         Timeline,
         Version,
     )
-    from memorist.reports import CheckReport, MigrationReport, SalvageReport, Stats
+    from memorist.reports import (
+        CheckReport,
+        ImportReport,
+        IndexProgress,
+        IndexReport,
+        MigrationReport,
+        SalvageReport,
+        Stats,
+    )
     from memorist.web.remote import connect
 
 __version__ = "0.1.0"
@@ -72,7 +80,13 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module("memorist.engine"), _ENGINE_NAMES[name])
     if name == "connect":
         return import_module("memorist.web.remote").connect
-    for module in ("memorist.errors", "memorist.records", "memorist.reports", "memorist.documents", "memorist.engine"):
+    for module in (
+        "memorist.errors",
+        "memorist.records",
+        "memorist.reports",
+        "memorist.file_records",
+        "memorist.engine",
+    ):
         found = getattr(import_module(module), name, None)
         if found is not None:
             return found

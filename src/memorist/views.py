@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from memorist.documents import Document
+from memorist.file_records import Document
 from memorist.records import Fact, Memory, Recall, RecordSequence, Results, Session
 
 REVIEW_KINDS = ("duplicates", "contradictions", "stale_facts", "never_recalled", "secrets")

@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memorist
-from living import rows
 from memorist import Memorist
 from memorist.adapters.anthropic_memory import AsyncMemoristMemoryTool, MemoristMemoryTool
 from memorist.validation import MAX_CONTENT_CHARACTERS
 from messages_api import ScriptedModel
-from processes import ENVIRONMENT, ending, expect, running, tell
+from processes import ENVIRONMENT, expect, send_line, start_program, wait_for_end
+from statements import read_rows
 
 Call = Callable[..., str]
 
@@ -502,7 +502,7 @@ def test_a_memory_that_is_read_only_says_so(path: Path) -> None:
 def test_a_memory_that_is_damaged_says_what_helps(path: Path) -> None:
     with memorist.open(path, embedder="none") as memory:
         make_call(MemoristMemoryTool(memory))("create", "/memories/a.txt", file_text="text")
-    (page,) = rows(path, "select rootpage from sqlite_master where name = 'memories'")[0]
+    (page,) = read_rows(path, "select rootpage from sqlite_master where name = 'memories'")[0]
     with path.open("r+b") as file:
         file.seek((page - 1) * 4096)
         file.write(b"\xff" * 4096)
@@ -541,12 +541,12 @@ def test_processes_that_edit_one_file_lose_no_line_and_create_each_file_once(pat
     with memorist.open(path, embedder="none") as memory, ExitStack() as stack:
         tool = make_call(MemoristMemoryTool(memory))
         tool("create", "/memories/shared.txt", file_text="")
-        editors = [stack.enter_context(running(EDITOR, path, name, 20)) for name in range(4)]
+        editors = [stack.enter_context(start_program(EDITOR, path, name, 20)) for name in range(4)]
         expect("ready", editors)
         for editor in editors:
-            tell(editor)
+            send_line(editor)
 
-        ended = [ending(editor) for editor in editors]
+        ended = [wait_for_end(editor) for editor in editors]
 
         assert [code for code, _ in ended] == [0, 0, 0, 0], ended
         assert sum(int(printed) for _, printed in ended) == 20

@@ -7,7 +7,7 @@ import pytest
 
 from memorist import InvalidInput, Memorist
 from memorist.adapters.anthropic_memory import MemoristMemoryTool
-from memorist.adapters.documents import ProjectDocuments
+from memorist.adapters.project_documents import ProjectDocuments
 from memorist.adapters.session_items import SessionItem, SessionItems
 
 Read = Callable[[Memorist, Any], Sequence[Any]]

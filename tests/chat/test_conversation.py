@@ -10,7 +10,6 @@ import pytest
 
 import memorist
 from conftest import HashingEmbedder
-from living import rows
 from memorist import ChatError, InvalidInput, Memorist, NotFound, StoreCorrupt
 from memorist.chat.conversation import (
     MAX_CALLS,
@@ -27,7 +26,8 @@ from memorist.cli.app import describe_error
 from memorist.embed.base import Vectors
 from memorist.errors import Hint
 from model_server import MODELS, SECOND, Breaks, ModelServer, Refuses, Says, calls, model_server, says
-from patience import LONGEST
+from statements import read_rows
+from timeouts import MAX_WAIT_SECONDS
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 every_provider = pytest.mark.parametrize("model", MODELS)
@@ -55,7 +55,7 @@ def begin(memory: Memorist, server: ModelServer, warnings: list[str]) -> Begin:
         )
         tools = Tools(memory, session=recorder.session, warn=warnings.append, add=options.get("add", False))
         context = partial(memory.context, session=recorder.session)
-        provider = create_provider(model, timeout=LONGEST, environ=server.environment)
+        provider = create_provider(model, timeout=MAX_WAIT_SECONDS, environ=server.environment)
         return Conversation(provider, tools, recorder, context, warnings.append)
 
     return one
@@ -133,7 +133,7 @@ class TestContext:
         self, memory: Memorist, server: ModelServer, begin: Begin, path: Path, warnings: list[str]
     ) -> None:
         memory.add("We deploy with `make ship`")
-        rows(path, "drop table memories_stems")
+        read_rows(path, "drop table memories_stems")
 
         answer = begin().ask("how do we deploy?", hush)
 
@@ -145,7 +145,7 @@ class TestContext:
             raise StoreCorrupt("a stored vector is damaged", hint=Hint("repair"))
 
         recorder = ConversationRecorder(None, project=None, redact=True, warn=print)
-        provider = create_provider(MODELS[0], timeout=LONGEST, environ=server.environment)
+        provider = create_provider(MODELS[0], timeout=MAX_WAIT_SECONDS, environ=server.environment)
         Conversation(provider, None, recorder, fail, warnings.append, describe_error).ask("how do we deploy?", hush)
 
         assert warnings[0].endswith("; `memorist check --repair` repairs indexes and vectors")
@@ -290,12 +290,12 @@ class TestSaving:
         assert len(memory.list()) == len(memory.sessions.list()) == 0
 
     def test_secrets_are_not_unless_told(self, memory: Memorist, server: ModelServer, begin: Begin) -> None:
-        guarded, open_ = begin(), begin(redact=False)
-        for conversation in (guarded, open_):
+        redacted, open_ = begin(), begin(redact=False)
+        for conversation in (redacted, open_):
             conversation.ask(f"my token is {TOKEN}", hush)
 
-        assert "ghp_" not in json.dumps(saved_turns(memory, guarded))
-        assert "[redacted:" in json.dumps(saved_turns(memory, guarded))
+        assert "ghp_" not in json.dumps(saved_turns(memory, redacted))
+        assert "[redacted:" in json.dumps(saved_turns(memory, redacted))
         assert json.dumps(saved_turns(memory, open_)).count(TOKEN) == 2
         assert server.told(0) == [("user", f"my token is {TOKEN}")]
 
@@ -330,12 +330,12 @@ class TestSaving:
     def test_what_could_not_be_saved_is_saved_later(
         self, memory: Memorist, server: ModelServer, begin: Begin, path: Path, warnings: list[str]
     ) -> None:
-        rows(path, "create trigger refuse before insert on sessions begin select raise(abort, 'not now'); end")
+        read_rows(path, "create trigger refuse before insert on sessions begin select raise(abort, 'not now'); end")
         conversation = begin()
 
         conversation.ask("one", hush)
         assert not conversation.recorder.saved
-        rows(path, "drop trigger refuse")
+        read_rows(path, "drop trigger refuse")
         conversation.ask("two", hush)
 
         assert conversation.recorder.saved
@@ -364,7 +364,7 @@ class TestSaving:
         model = Stopped()
         with memorist.open(path, embedder=model) as memory:
             recorder = ConversationRecorder(memory, project=None, redact=True, warn=print)
-            provider = create_provider(MODELS[0], timeout=LONGEST, environ=server.environment)
+            provider = create_provider(MODELS[0], timeout=MAX_WAIT_SECONDS, environ=server.environment)
             conversation = Conversation(provider, None, recorder, memory.context, print)
 
             with pytest.raises(KeyboardInterrupt):
@@ -440,7 +440,7 @@ class TestGoingOn:
 class TestWithoutMemory:
     def test_one_can_talk_all_the_same(self, server: ModelServer) -> None:
         recorder = ConversationRecorder(None, project=None, redact=True, warn=print)
-        provider = create_provider(MODELS[0], timeout=LONGEST, environ=server.environment)
+        provider = create_provider(MODELS[0], timeout=MAX_WAIT_SECONDS, environ=server.environment)
         conversation = Conversation(provider, None, recorder, lambda message: "", print)
 
         assert conversation.ask("hello", hush).text == "You said: hello"
@@ -454,7 +454,7 @@ class TestWithoutMemory:
         said: list[str] = []
         with memorist.open(path, embedder="none", read_only=True) as reading:
             recorder = ConversationRecorder(reading, project=None, redact=True, warn=said.append)
-            provider = create_provider(MODELS[0], timeout=LONGEST, environ=server.environment)
+            provider = create_provider(MODELS[0], timeout=MAX_WAIT_SECONDS, environ=server.environment)
 
             Conversation(provider, None, recorder, reading.context, said.append).ask("how do we deploy?", hush)
 

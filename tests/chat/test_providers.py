@@ -26,7 +26,7 @@ from model_server import (
     model_server,
     says,
 )
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 SEARCH = Tool("memory_search", "Searches.", {"type": "object", "properties": {"query": {"type": "string"}}})
 HELLO = [Message("user", "Hello")]
@@ -42,7 +42,9 @@ def server() -> Iterator[ModelServer]:
 def provider(server: ModelServer, model: str, slept: list[float] | None = None, **environment: str) -> Provider:
     """A provider that asks the server; what it waits is written down instead."""
     waits = [] if slept is None else slept
-    return create_provider(model, timeout=LONGEST, environ=server.environment | environment, sleep=waits.append)
+    return create_provider(
+        model, timeout=MAX_WAIT_SECONDS, environ=server.environment | environment, sleep=waits.append
+    )
 
 
 def ask(server: ModelServer, model: str, messages: list[Message] = HELLO, **options: Any) -> tuple[Reply, list[str]]:
@@ -353,7 +355,7 @@ class TestRefusals:
         name = model.partition(":")[0].upper()
 
         with pytest.raises(ConfigError, match=f"^{model} needs a key: set {name}_API_KEY$"):
-            create_provider(model, timeout=LONGEST, environ={})
+            create_provider(model, timeout=MAX_WAIT_SECONDS, environ={})
 
     @every_provider
     def test_a_model_that_is_not_there(self, server: ModelServer, model: str) -> None:

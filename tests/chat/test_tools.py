@@ -8,11 +8,11 @@ import pytest
 
 import memorist
 from conftest import HashingEmbedder
-from living import rows
 from memorist import Memorist
 from memorist.chat.providers import ToolCall
 from memorist.chat.tools import ADD_TOOL, MAX_ANSWER_CHARACTERS, MAX_LIMIT, SEARCH_TOOL, Tools
 from memorist.cli.app import describe_error
+from statements import read_rows
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ class TestErrors:
         self, memory: Memorist, tools: Tools, warnings: list[str], path: Path
     ) -> None:
         memory.add("something")
-        rows(path, "drop table memories_stems")
+        read_rows(path, "drop table memories_stems")
 
         answer = run(tools, "memory_search", {"query": "something"})
 
@@ -161,7 +161,7 @@ class TestErrors:
     def test_a_failure_is_told_with_what_helps(self, path: Path, warnings: list[str]) -> None:
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.add("something")
-        rows(path, "update vectors set vector = x'00'")
+        read_rows(path, "update vectors set vector = x'00'")
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
             tools = Tools(memory, session="chat:now", warn=warnings.append, describe_error=describe_error)
 

@@ -14,7 +14,7 @@ import pytest
 
 from empty_memory import place_empty_memory
 from memorist.cli.app import main
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -100,5 +100,5 @@ class CommandLine:
     ) -> CommandResult:
         """Run a command in a process of its own, to its end."""
         with self.start(*arguments, env=os.environ | dict(environment)) as process:
-            out, err = process.communicate(stdin, timeout=LONGEST)
+            out, err = process.communicate(stdin, timeout=MAX_WAIT_SECONDS)
         return CommandResult(process.returncode, out.decode("utf-8"), err.decode("utf-8"))

@@ -15,7 +15,7 @@ from command_line import CommandLine, CommandResult
 
 import memorist
 from memorist.cli.app import ALIASES, COMMAND_GROUPS, COMMANDS, app
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 ESCAPE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 HOSTILE = "bell\x07 back\x08 \x1b[31mred\x1b[0m \x9b31m csi \x7f \u202eevil\u202c end"
@@ -549,7 +549,7 @@ class TestStrangeInput:
         cli.add("nothing to see")
         with cli.start("search", "x" * 10_000, "--json") as process:
             try:
-                process.communicate(timeout=LONGEST)
+                process.communicate(timeout=MAX_WAIT_SECONDS)
             finally:
                 process.kill()
 
@@ -588,7 +588,7 @@ class TestInterruptions:
         with cli.start("add", "--jsonl", str(lines)) as process:
             self._wait_for_the_first_batch(cli.database, process)
             os.kill(process.pid, signal.SIGINT)
-            out, err = process.communicate(timeout=LONGEST)
+            out, err = process.communicate(timeout=MAX_WAIT_SECONDS)
 
         kept = cli.contents("--limit", "60000")
         assert (process.returncode, out) == (130, b"")

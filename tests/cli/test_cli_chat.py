@@ -14,8 +14,8 @@ import pytest
 from command_line import CommandLine, CommandResult
 
 from model_server import KEY, MODELS, SECOND, Body, Breaks, ModelServer, Pauses, Refuses, calls, model_server, says
-from patience import LONGEST
 from terminal import CTRL_D, UP, terminal
+from timeouts import MAX_WAIT_SECONDS
 
 HOSTILE = "safe \x1b[2Jcleared\x07 \x9b31m \u202eevil"
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
@@ -339,7 +339,7 @@ class TestInterruptions:
             assert process.stdout is not None
             assert process.stdout.read(3) == b"one"
             process.send_signal(number)
-            process.communicate(timeout=LONGEST)
+            process.communicate(timeout=MAX_WAIT_SECONDS)
 
         assert process.returncode == code
         assert turns(cli) == [("user", "hello"), ("assistant", "good day")]

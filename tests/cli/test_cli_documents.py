@@ -16,8 +16,8 @@ from command_line import CommandLine
 import memorist
 from memorist.cli import documents
 from memorist.cli.options import ProgressBar
-from memorist.documents import IndexProgress
 from memorist.ingest import sync
+from memorist.reports import IndexProgress
 
 TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
 

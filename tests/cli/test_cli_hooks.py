@@ -17,7 +17,7 @@ from command_line import CommandLine, CommandResult
 import memorist
 from agent_files import SESSION, TALK, Said, gemini_message, write_codex, write_gemini
 from memorist.hooks import MAX_LOG_BYTES, PendingNotes, UnsavedConversation
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 READING = ("SessionStart", "UserPromptSubmit", "BeforeAgent", "sessionStart")
@@ -94,7 +94,7 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 def until(true: Callable[[], object]) -> None:
     """Wait for what another process does."""
-    deadline = time.monotonic() + LONGEST
+    deadline = time.monotonic() + MAX_WAIT_SECONDS
     while not true():
         assert time.monotonic() < deadline, "it never came to be"
         time.sleep(0.02)
@@ -655,7 +655,7 @@ class TestSaving:
             agent.undone(later)
             assert_passed_over(agent.cli.spawn("hook", "later"))
         with worker:
-            assert worker.wait(LONGEST) == 0
+            assert worker.wait(MAX_WAIT_SECONDS) == 0
 
         assert agent.notes == []
         assert len(agent.cli.contents("--project", "api")) == 2
@@ -770,7 +770,7 @@ class TestErrors:
 
     def test_a_hook_that_hangs_ends_itself(self, agent: Agent) -> None:
         with agent.cli.start("hook", "SessionEnd") as process:  # whose event never comes
-            code = process.wait(LONGEST)
+            code = process.wait(MAX_WAIT_SECONDS)
             out, err = process.communicate()
 
         assert (code, out, err) == (0, b"", b"")
@@ -812,7 +812,9 @@ def test_a_hook_imports_neither_the_protocol_nor_a_model_it_does_not_need(agent:
     for name, prompt in {"SessionStart": "", "UserPromptSubmit": "ok", "BeforeAgent": "the staging server?"}.items():
         command = [sys.executable, "-c", program, "hook", name]
         given = agent.event(name, prompt=prompt)
-        done = subprocess.run(command, input=given, capture_output=True, env=os.environ, timeout=LONGEST, check=True)
+        done = subprocess.run(
+            command, input=given, capture_output=True, env=os.environ, timeout=MAX_WAIT_SECONDS, check=True
+        )
         loaded[name] = {module.partition(".")[0] for module in done.stderr.decode().split()}
 
     assert all(not {"mcp", "anyio", "pydantic", "httpx"} & modules for modules in loaded.values())

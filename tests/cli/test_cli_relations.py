@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 FACT = {
     "id", "text", "kind", "subject", "predicate", "object", "confidence", "effective", "decay_rate", "created_at",
@@ -345,7 +345,7 @@ class TestDupes:
         master, slave = os.openpty()
         with cli.start("dupes", "--merge", "--json", stdin=slave) as process:
             os.write(master, answer)
-            _, err = process.communicate(timeout=LONGEST)
+            _, err = process.communicate(timeout=MAX_WAIT_SECONDS)
         for end in (master, slave):
             os.close(end)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from doc_pages import run_examples
 from memorist.cli.app import COMMANDS
 from memorist.config import TYPES
 from memorist.profiles import PROFILES, Profile
-from pages import run_examples
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]

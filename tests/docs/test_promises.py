@@ -2,7 +2,7 @@
 
 import pytest
 
-from pages import ROOT, find_tests, sentences
+from doc_pages import ROOT, find_tests, sentences
 
 Promises = dict[str, tuple[str, ...] | str]  # the tests, or the reason why there can be none
 
@@ -124,7 +124,7 @@ FEATURES: Promises = {
     ),
     '`as_of="last tuesday"` answers as things stood then.': (
         "docs/test_readme.py::test_last_tuesday_answers_as_things_stood_then",
-        "test_past.py::TestSuperseding::test_what_was_superseded_later_held_then",
+        "test_as_of.py::TestSuperseding::test_what_was_superseded_later_held_then",
     ),
     "Facts lose confidence with age.": ("test_facts.py::TestDecay::test_old_facts_have_decayed_by_now",),
     "Every update keeps its history.": ("test_memories.py::TestUpdating::test_the_former_text_is_kept_as_history",),
@@ -238,7 +238,7 @@ SECURITY: Promises = {
     "With `memorist mcp --only-project NAME`, a client cannot read, count or change memories of other projects.": (
         "mcp_server/test_mcp_tools.py::TestOnlyProject::test_no_tool_takes_a_project",
         "mcp_server/test_mcp_tools.py::TestOnlyProject::test_nothing_of_another_project_is_found_or_changed",
-        "test_bound.py::test_no_answer_speaks_of_another_project",
+        "test_project_view.py::test_no_answer_speaks_of_another_project",
     ),
     "With `--read-only`, it cannot write.": (
         "mcp_server/test_mcp_tools.py::TestReadOnly::test_no_writing_tool_is_listed_or_works",
@@ -308,7 +308,7 @@ SECURITY: Promises = {
         "test_forgetting.py::test_words_of_a_memory_that_was_erased_at_once_are_gone_after_a_purge",
         "test_forgetting.py::test_after_a_purge_no_file_has_a_trace_of_what_was_forgotten",
         "test_backup.py::test_a_purge_takes_the_copy_of_before_a_restore_with_it",
-        "test_leftovers.py::test_what_a_killed_process_left_is_removed_by_the_next_that_works_in_the_folder",
+        "test_leftover_files.py::test_what_a_killed_process_left_is_removed_by_the_next_that_works_in_the_folder",
     ),
     "A purge that fails half-way says what is gone and what is not.": (
         "test_forgetting.py::test_a_purge_that_a_reader_keeps_from_its_end_says_so_and_can_be_run_again",
@@ -322,7 +322,7 @@ SECURITY: Promises = {
     ),
     "Databases, backups, exports, reports of `eval`, and the folders made for them have the permissions 0600 and "
     "0700.": (
-        "test_leftovers.py::test_whatever_holds_memories_can_be_read_by_its_owner_alone",
+        "test_leftover_files.py::test_whatever_holds_memories_can_be_read_by_its_owner_alone",
         "cli/test_cli_privacy.py::test_reports_and_the_databases_behind_them",
     ),
     "A folder that was there, and a file that an export replaces, keep theirs.": (

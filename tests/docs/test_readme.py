@@ -12,10 +12,10 @@ import pytest
 from packaging.requirements import Requirement
 
 import memorist
+from doc_pages import ROOT
 from memorist.cli.app import COMMANDS
 from memorist.hooks import ACTIONS, BRIEF, RECALL
 from memorist.install.clients import CLIENTS
-from pages import ROOT
 
 README = (ROOT / "README.md").read_text("utf-8")
 SPEED = (ROOT / "docs" / "speed.md").read_text("utf-8")

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from pages import find_tests
+from doc_pages import find_tests
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"

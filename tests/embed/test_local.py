@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import pytest
 from memorist.embed import local
 from memorist.embed.base import Embedder, embed_documents, embed_query
 from memorist.embed.local import LocalEmbedder
+from memorist.embed.wordpiece import BUNDLED_FOLDER, MAX_TOKENS, WordPiece
 from memorist.errors import EmbedderError, EmbedderUnavailable
 
 TEXTS = [
@@ -107,6 +108,39 @@ def test_a_question_has_the_vector_of_its_text_each_time(embedder: LocalEmbedder
 
     assert np.array_equal(first, embedder.embed(["Where do we deploy?"])[0])
     assert np.array_equal(first, second)
+
+
+class CountingTokenizer(WordPiece):
+    """A tokenizer that lists the texts it has encoded."""
+
+    def __init__(self, vocabulary: Mapping[str, int]) -> None:
+        super().__init__(vocabulary)
+        self.encoded: list[str] = []
+
+    def encode(self, text: str, max_tokens: int = MAX_TOKENS) -> list[int]:
+        self.encoded.append(text)
+        return super().encode(text, max_tokens)
+
+
+class CountingEmbedder(LocalEmbedder):
+    """The bundled model with a tokenizer that counts."""
+
+    def __init__(self) -> None:
+        super().__init__(threads=1)
+        self.tokenizer = CountingTokenizer.from_lines((BUNDLED_FOLDER / "vocab.txt").read_text("utf-8"))
+
+    def _tokenizer(self) -> CountingTokenizer:
+        return self.tokenizer
+
+
+def test_a_question_is_encoded_once_and_not_at_all_when_it_is_asked_again() -> None:
+    embedder = CountingEmbedder()
+
+    for question in ("Where do we deploy?", "Where do we deploy?", "Who is Ada?"):
+        embedder.embed_query(question)
+
+    assert embedder.tokenizer.encoded == ["Where do we deploy?", "Who is Ada?"]
+    embedder.close()
 
 
 def test_a_question_of_unknown_words_alone_has_no_vector(embedder: LocalEmbedder) -> None:

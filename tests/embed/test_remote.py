@@ -19,7 +19,7 @@ import memorist
 from memorist.embed.base import Embedder, embed_documents, embed_query
 from memorist.embed.remote import OllamaEmbedder, OpenAIEmbedder
 from memorist.errors import ConfigError, EmbedderError, EmbedderUnavailable
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 KEY = "sk-test-0123456789abcdefSECRET"
 Remote = OpenAIEmbedder | OllamaEmbedder
@@ -54,7 +54,7 @@ class FakeServer(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = LONGEST
+    timeout = MAX_WAIT_SECONDS
     disable_nagle_algorithm = True  # headers and body are written apart
     server: FakeServer
 
@@ -434,7 +434,7 @@ def test_a_spent_quota_is_not_waited_for(openai, server, slept):
 
 def test_a_server_that_does_not_answer_in_time_is_unavailable(ollama, server, slept):
     release = threading.Event()
-    server.script = [lambda: release.wait(LONGEST) and None] * 2
+    server.script = [lambda: release.wait(MAX_WAIT_SECONDS) and None] * 2
     try:
         with pytest.raises(EmbedderUnavailable, match=r"http://127\.0\.0\.1:\d+ \(no answer within 0\.2 s\)"):
             ollama(timeout=0.2, retries=1).embed(["a"])

@@ -373,6 +373,15 @@ def test_gemini_shows_tools_when_asked_and_what_the_user_typed(tmp_path: Path) -
     assert calls(read(file, tools=True)) == [("assistant", "ls", '{"path": "."}'), ("tool", "ls", "client.py")]
 
 
+def test_what_an_unnamed_tool_gave_is_no_message(tmp_path: Path) -> None:
+    call = {"id": "t1", "args": {}, "result": [{"functionResponse": {"response": {"output": "client.py"}}}]}
+    lines = [*gemini_lines(TALK[:1]), gemini_message(1, "assistant", "Two.", toolCalls=[call])]
+    file = write_lines(tmp_path / "session-a.jsonl", lines)
+
+    assert said(read(file, tools=True)) == [TALK[0], Said("assistant", "Two.")]
+    assert calls(read(file, tools=True)) == [("assistant", "tool", "{}"), ("tool", "tool", "client.py")]
+
+
 def test_gemini_sessions_of_earlier_versions_are_one_document(tmp_path: Path) -> None:
     whole = gemini_lines([])[0] | {"messages": [gemini_message(number, *one) for number, one in enumerate(TALK)]}
     file = tmp_path / "session-a.json"

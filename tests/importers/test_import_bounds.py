@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from living import texts
+from answers import texts
 from memorist import InvalidInput, Memorist
 from memorist.importers import input_file
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from growth import grows_at_most
+from complexity import grows_at_most
 from memorist.embed.base import TokenCounter
 from memorist.embed.local import LocalEmbedder
 from memorist.ingest.chunk import MAX_TOKEN_CHARACTERS, OVERLAP_DIVISOR, Chunk, split_plain_text

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_chunk import ANY_COUNT, COUNTS, assert_sound, editor_lines, ranges, words
 
-from growth import grows_at_most
+from complexity import grows_at_most
 from memorist.embed.local import LocalEmbedder
 from memorist.ingest.chunk import Chunk
 from memorist.ingest.markdown import MAX_NESTING, Link, ParsedDocument, read_markdown

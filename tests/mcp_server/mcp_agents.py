@@ -17,7 +17,7 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 import memorist
 from memorist import Memorist
 from memorist.mcp_server.server import BackgroundOpener, ServerOptions, build_server
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 ERAS = ("legacy", "auto")  # with the handshake of 2025, and without one
 
@@ -30,7 +30,7 @@ class Agent:
 
     def do(self, work: Callable[..., Any], *arguments: Any) -> Any:
         async def in_time() -> Any:
-            with anyio.fail_after(LONGEST):
+            with anyio.fail_after(MAX_WAIT_SECONDS):
                 return await work(*arguments)
 
         return self._portal.call(in_time)
@@ -129,12 +129,12 @@ def http_server(path: Path, *arguments: str, more: Mapping[str, str] | None = No
             yield process.stderr.readline().split()[-1], process.pid
         finally:
             process.terminate()
-            process.communicate(timeout=LONGEST)
+            process.communicate(timeout=MAX_WAIT_SECONDS)
 
 
 async def until(true: Callable[[], bool]) -> None:
     """Return as soon as something holds; fail if it never does."""
-    with anyio.fail_after(LONGEST):
+    with anyio.fail_after(MAX_WAIT_SECONDS):
         while not true():
             await anyio.sleep(0.01)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 SOURCE = Path(__file__).parents[2] / "src"
 HELLO = {
@@ -69,7 +69,7 @@ def started(path: Path, *arguments: str) -> Iterator[Server]:
     with subprocess.Popen(
         command(*arguments), env=environment(path), cwd=path.parent, stdin=pipe, stdout=pipe, stderr=pipe
     ) as process:
-        watchdog = threading.Timer(LONGEST * 3, process.kill)
+        watchdog = threading.Timer(MAX_WAIT_SECONDS * 3, process.kill)
         watchdog.start()
         try:
             yield Server(process)

@@ -12,7 +12,7 @@ from mcp_agents import wait_until
 from mcp_processes import Server, alive, command, environment, started
 
 import memorist
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and /bin/sh")
 
@@ -30,7 +30,7 @@ class TestTheEnd:
             assert server.process.stdin is not None
             server.process.stdin.close()
 
-            assert server.process.wait(LONGEST) == 0
+            assert server.process.wait(MAX_WAIT_SECONDS) == 0
             assert server.process.stderr is not None
             assert server.process.stderr.read() == b""
         assert contents(path) == {"kept"}
@@ -41,7 +41,7 @@ class TestTheEnd:
             server.process.stdout.close()
             server.ask("memory_add", content="answered to nobody")
 
-            assert server.process.wait(LONGEST) == 0
+            assert server.process.wait(MAX_WAIT_SECONDS) == 0
             assert server.process.stderr is not None
             assert b"Traceback" not in server.process.stderr.read()
 
@@ -52,7 +52,7 @@ class TestTheEnd:
             server.call("memory_add", content="kept")
             server.process.send_signal(sent)
 
-            assert server.process.wait(LONGEST) == 0
+            assert server.process.wait(MAX_WAIT_SECONDS) == 0
         assert contents(path) == {"kept"}
 
     @posix
@@ -62,7 +62,7 @@ class TestTheEnd:
             for number in range(50):
                 server.ask("memory_add", content=f"on its way {number}")
             server.process.kill()
-            server.process.wait(LONGEST)
+            server.process.wait(MAX_WAIT_SECONDS)
 
             assert "kept" in contents(path)
             with memorist.open(path, embedder="none", busy_timeout=1) as memory:
@@ -86,7 +86,7 @@ class TestTheEnd:
             pid = int(process.stderr.readline())
             Server(process)
             process.kill()
-            process.wait(LONGEST)
+            process.wait(MAX_WAIT_SECONDS)
 
             wait_until(lambda: not alive(pid))
 
@@ -136,7 +136,7 @@ def at_once(path: Path, seconds: float) -> None:
         for client in clients:
             client.kill()
         for client in clients:
-            client.communicate(timeout=LONGEST)
+            client.communicate(timeout=MAX_WAIT_SECONDS)
     wait_until(lambda: not any(alive(server) for server in servers))
 
     expected = {f"note {number} of client {which}" for which, count in enumerate(counts) for number in range(count)}

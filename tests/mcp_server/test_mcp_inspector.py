@@ -14,7 +14,7 @@ from mcp_processes import command, environment
 
 import memorist
 from node_packages import fetch_package, find_node
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 VERSION = "2.12.0"
 PACKAGE = "@modelcontextprotocol/inspector"
@@ -33,7 +33,7 @@ def inspect() -> Inspect:
     def run(*arguments: str) -> Any:
         done = subprocess.run(
             [*node, str(program.parent / start), "--cli", *arguments],
-            capture_output=True, text=True, check=False, timeout=LONGEST,
+            capture_output=True, text=True, check=False, timeout=MAX_WAIT_SECONDS,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)

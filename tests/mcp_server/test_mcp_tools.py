@@ -17,7 +17,7 @@ from conftest import HashingEmbedder
 from memorist import Memorist
 from memorist.embed.local import LocalEmbedder
 from memorist.time_limit import is_time_up
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 
 @pytest.fixture
@@ -306,7 +306,7 @@ class SlowModel(HashingEmbedder):
 
     def embed(self, texts: Any) -> list[list[float]]:
         self.asked.update(texts)
-        assert self.loaded.wait(LONGEST)
+        assert self.loaded.wait(MAX_WAIT_SECONDS)
         return super().embed(texts)
 
 
@@ -455,7 +455,7 @@ class TestAtOnce:
 
             agent.do(given_up)
 
-            assert model.stopped.wait(LONGEST)
+            assert model.stopped.wait(MAX_WAIT_SECONDS)
 
 
 class WaitingModel(HashingEmbedder):

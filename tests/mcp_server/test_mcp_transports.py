@@ -22,7 +22,7 @@ import memorist
 from memorist import MemoristError
 from memorist.mcp_server.http import ListenAddress, serve
 from memorist.mcp_server.server import BackgroundOpener, ServerOptions
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 TOKEN = "a-token-that-is-long-enough"
 
@@ -88,7 +88,7 @@ class TestStdio:
                 server.stdin.write(json.dumps(message).encode() + b"\n")
                 server.stdin.flush()
                 assert json.loads(server.stdout.readline())["result"]
-            noted = server.communicate(timeout=LONGEST)[1].decode()
+            noted = server.communicate(timeout=MAX_WAIT_SECONDS)[1].decode()
 
         assert (folder / "loot.db").exists() == trusted
         assert path.exists() != trusted
@@ -110,7 +110,7 @@ def over_http(url: str, mode: str = "auto", token: str | None = None) -> Any:
 @asynccontextmanager
 async def _transport(url: str, token: str) -> AsyncIterator[Any]:
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=LONGEST) as sender,
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=MAX_WAIT_SECONDS) as sender,
         streamable_http_client(url, http_client=sender) as streams,
     ):
         yield streams
@@ -119,7 +119,7 @@ async def _transport(url: str, token: str) -> AsyncIterator[Any]:
 def status(url: str, **headers: str) -> int:
     """What a server says to a handshake with these headers."""
     place = urlsplit(url)
-    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=LONGEST)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=MAX_WAIT_SECONDS)
     own = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     connection.request("POST", place.path, json.dumps(HELLO), own | headers)
     answered = connection.getresponse().status
@@ -210,7 +210,7 @@ class TestHttp:
             taken = f"127.0.0.1:{urlsplit(url).port}"
             done = subprocess.run(
                 command("--http", taken), env=environment(path), cwd=path.parent, capture_output=True, text=True,
-                timeout=LONGEST, check=False,
+                timeout=MAX_WAIT_SECONDS, check=False,
             )  # fmt: skip
 
         assert done.returncode == 1
@@ -219,7 +219,7 @@ class TestHttp:
     def test_a_body_that_is_too_large_is_refused(self, path: Path) -> None:
         with http_server(path) as (url, _):
             place = urlsplit(url)
-            connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=LONGEST)
+            connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=MAX_WAIT_SECONDS)
             connection.putrequest("POST", place.path)
             connection.putheader("Content-Length", str(1_000_000_000))
             connection.endheaders()

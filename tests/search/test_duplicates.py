@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from growth import grows_at_most
+from complexity import grows_at_most
 from memorist import InvalidInput
 from memorist.search import duplicates
 from memorist.search.duplicates import find_near_duplicates, jaccard

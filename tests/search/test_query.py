@@ -12,7 +12,7 @@ from memorist.records import GRAMMARS, MAX_PHRASE_WORDS
 from memorist.search.query import MAX_QUERY_WORDS, MAX_TERMS, parse_query
 from memorist.text.tokenizer import list_tokens
 from memorist.validation import MAX_QUERY_CHARACTERS
-from statements import watched
+from statements import record_statements
 
 HOSTILE = [
     "co-founder", "what's", "a.b.c", "C++", "foo: bar", "(test", "NOT", "AND", "user AND", "src/auth", '"unbalanced',
@@ -224,7 +224,7 @@ ENDLESS = {
 @pytest.mark.parametrize("grammar", GRAMMARS)
 @pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS.keys())
 def test_the_index_is_never_asked_for_more_words_than_the_limit(text: str, grammar: str) -> None:
-    with watched() as statements, memorist.open(":memory:", embedder="none") as memory:
+    with record_statements() as statements, memorist.open(":memory:", embedder="none") as memory:
         memory.add("All work and no play makes a.a.a.a dull. 部署用的端口")
         del statements[:]
 
@@ -235,7 +235,8 @@ def test_the_index_is_never_asked_for_more_words_than_the_limit(text: str, gramm
         for sql, values in statements
         if " match " in sql and isinstance(values, dict)
         for name, value in values.items()
-        if isinstance(value, str) and name.startswith(("atom", "wanted", "all", "guard", "spare", "found", "missed"))
+        if isinstance(value, str)
+        and name.startswith(("atom", "wanted", "all", "pruning", "stopwords", "found", "missed"))
     }
     words = [len(list_tokens(value)) for value in expressions if value != "[]"]
     phrases = [len(list_tokens(phrase)) for value in expressions for phrase in value.split('"')[1::2]]

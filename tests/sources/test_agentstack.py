@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 
 import memorist
+from answers import texts
 from conftest import FailingEmbedder
+from cosine_embedder import CosineEmbedder
 from memorist import ConfigError, InvalidInput, Memorist, NotFound, config
 from memorist.embed import create_embedder
 from memorist.records import Results
-from placed import PlacedEmbedder, contents
 from processes import run_search
 from web_server import TOKEN, web_server
 
 
 @pytest.fixture
 def placed(path: Path) -> Iterator[Memorist]:
-    with memorist.open(path, embedder=PlacedEmbedder(), profile="semantic-first") as memory:
+    with memorist.open(path, embedder=CosineEmbedder(), profile="semantic-first") as memory:
         yield memory
 
 
@@ -30,34 +31,34 @@ class TestSearchPriority:
 
         results = placed.search("fern")
 
-        assert contents(results) == ["@0.95 moss", "@0.85 lichen", "@0.75 fern"]
+        assert texts(results) == ["@0.95 moss", "@0.85 lichen", "@0.75 fern"]
         assert {hit.match for hit in results} == {("vector",)}
         assert [hit.score for hit in results] == pytest.approx([0.95, 0.85, 0.75], abs=2e-3)
 
     def test_what_is_below_the_threshold_of_seven_tenths_is_no_vector_result(self, placed: Memorist) -> None:
         placed.add_many(["@0.9 moss", "@0.6 lichen"])
 
-        assert contents(placed.search("anything")) == ["@0.9 moss"]
+        assert texts(placed.search("anything")) == ["@0.9 moss"]
 
     def test_the_threshold_can_be_replaced_and_zero_is_a_threshold(self, placed: Memorist) -> None:
         placed.add_many(["@0.9 moss", "@0.6 lichen", "@-0.5 bark"])
 
-        assert contents(placed.search("anything", min_similarity=0.5)) == ["@0.9 moss", "@0.6 lichen"]
-        assert contents(placed.search("anything", min_similarity=0)) == ["@0.9 moss", "@0.6 lichen"]
-        assert contents(placed.search("anything", min_similarity=-1)) == ["@0.9 moss", "@0.6 lichen", "@-0.5 bark"]
+        assert texts(placed.search("anything", min_similarity=0.5)) == ["@0.9 moss", "@0.6 lichen"]
+        assert texts(placed.search("anything", min_similarity=0)) == ["@0.9 moss", "@0.6 lichen"]
+        assert texts(placed.search("anything", min_similarity=-1)) == ["@0.9 moss", "@0.6 lichen", "@-0.5 bark"]
 
     def test_exactly_at_the_threshold_is_kept(self, placed: Memorist) -> None:
         placed.add("@0.6 lichen")
         (hit,) = placed.search("anything", min_similarity=0)
 
-        assert contents(placed.search("anything", min_similarity=hit.similarity)) == ["@0.6 lichen"]
+        assert texts(placed.search("anything", min_similarity=hit.similarity)) == ["@0.6 lichen"]
 
     def test_without_vector_results_it_falls_back_to_full_text(self, placed: Memorist) -> None:
         placed.add_many(["@0.2 moss", "@0.1 fern"])
 
         results = placed.search("fern")
 
-        assert contents(results) == ["@0.1 fern"]
+        assert texts(results) == ["@0.1 fern"]
         assert results[0].match == ("fts",)
         assert "<mark>fern</mark>" in results[0].snippet
 
@@ -94,8 +95,8 @@ class TestSearchPriority:
     def test_strict_fallback_has_full_text_only_where_there_are_no_vector_results(self, placed: Memorist) -> None:
         placed.add_many(["@0.1 fern", "@0.8 moss"])
 
-        assert contents(placed.search("fern", strict_fallback=True)) == ["@0.8 moss"]
-        assert contents(placed.search("fern", strict_fallback=True, min_similarity=0.95)) == ["@0.1 fern"]
+        assert texts(placed.search("fern", strict_fallback=True)) == ["@0.8 moss"]
+        assert texts(placed.search("fern", strict_fallback=True, min_similarity=0.95)) == ["@0.1 fern"]
 
 
 class TestUseVector:
@@ -110,17 +111,17 @@ class TestUseVector:
     def test_forced_on_is_vectors_only(self, placed: Memorist) -> None:
         placed.add_many(["@0.9 moss", "@0.1 fern"])
 
-        assert contents(placed.search("fern", mode="vector")) == ["@0.9 moss"]
+        assert texts(placed.search("fern", mode="vector")) == ["@0.9 moss"]
 
     @pytest.mark.parametrize("name", ["use_vector", "useVector"])
     def test_it_is_understood_by_its_name(self, placed: Memorist, name: str) -> None:
         placed.add_many(["@0.9 moss", "@0.1 fern"])
 
-        assert contents(placed.search("fern", **{name: False})) == ["@0.1 fern"]
+        assert texts(placed.search("fern", **{name: False})) == ["@0.1 fern"]
         assert placed.search("fern", **{name: False}).mode == "keyword"
-        assert contents(placed.search("fern", **{name: True})) == ["@0.9 moss", "@0.1 fern"]
-        assert contents(placed.search('"fern"', intent="auto", **{name: True})) == ["@0.9 moss", "@0.1 fern"]
-        assert contents(placed.search("fern", **{name: None})) == ["@0.9 moss", "@0.1 fern"]
+        assert texts(placed.search("fern", **{name: True})) == ["@0.9 moss", "@0.1 fern"]
+        assert texts(placed.search('"fern"', intent="auto", **{name: True})) == ["@0.9 moss", "@0.1 fern"]
+        assert texts(placed.search("fern", **{name: None})) == ["@0.9 moss", "@0.1 fern"]
 
     def test_it_is_understood_over_http(self, path: Path) -> None:
         with (
@@ -199,15 +200,15 @@ class TestFtsSearch:
     def test_the_query_is_escaped(self, memory: Memorist, query: str) -> None:
         memory.add("one fern")
 
-        assert contents(self.search(memory, query))[:1] == ["one fern"]
+        assert texts(self.search(memory, query))[:1] == ["one fern"]
 
 
 class TestNamespace:
     @pytest.fixture
     def walls(self, path: Path) -> Iterator[tuple[Memorist, Memorist]]:
         with (
-            memorist.open(path, namespace="left", embedder=PlacedEmbedder()) as left,
-            memorist.open(path, namespace="right", embedder=PlacedEmbedder()) as right,
+            memorist.open(path, namespace="left", embedder=CosineEmbedder()) as left,
+            memorist.open(path, namespace="right", embedder=CosineEmbedder()) as right,
         ):
             left.add("@0.9 fern of the left")
             right.add("@0.9 fern of the right")
@@ -217,8 +218,8 @@ class TestNamespace:
     def test_a_search_stays_within_it(self, walls: tuple[Memorist, Memorist], mode: str) -> None:
         left, right = walls
 
-        assert contents(left.search("fern", profile="semantic-first", mode=mode)) == ["@0.9 fern of the left"]
-        assert contents(right.search("fern", profile="semantic-first", mode=mode)) == ["@0.9 fern of the right"]
+        assert texts(left.search("fern", profile="semantic-first", mode=mode)) == ["@0.9 fern of the left"]
+        assert texts(right.search("fern", profile="semantic-first", mode=mode)) == ["@0.9 fern of the right"]
 
     def test_nothing_else_crosses_it_either(self, walls: tuple[Memorist, Memorist]) -> None:
         left, right = walls
@@ -248,7 +249,7 @@ class TestGracefulDegradation:
 
         results = memory.search("fern", profile="semantic-first")
 
-        assert contents(results) == ["one fern"]
+        assert texts(results) == ["one fern"]
         assert results[0].match == ("fts",)
         assert results.degraded
 
@@ -262,7 +263,7 @@ class TestGracefulDegradation:
             after = memory.search("one fern")
             assert memory.stats().pending == 0
 
-        assert contents(during) == ["one fern"]
+        assert texts(during) == ["one fern"]
         assert during.degraded
         assert after[0].match == ("vector",)
         assert after[0].similarity == pytest.approx(1.0, abs=1e-3)
@@ -271,10 +272,10 @@ class TestGracefulDegradation:
     def test_entries_without_an_embedding_are_still_found_by_their_words(self, path: Path) -> None:
         with memorist.open(path, embedder="none") as memory:
             memory.add("@0.9 an old fern")
-        with memorist.open(path, embedder=PlacedEmbedder(), profile="semantic-first") as memory:
+        with memorist.open(path, embedder=CosineEmbedder(), profile="semantic-first") as memory:
             results = memory.search("fern")
 
-        assert contents(results) == ["@0.9 an old fern"]
+        assert texts(results) == ["@0.9 an old fern"]
         assert results.degraded is not None
         assert "reembed" in results.degraded
 

@@ -9,11 +9,11 @@ from typing import ClassVar
 import pytest
 
 import memorist
+from answers import texts
 from conftest import HashingEmbedder
 from memorist import Memorist
 from memorist.profiles import SECTOR_BOOSTS
 from memorist.records import SECTORS, Hit, Results
-from placed import contents
 
 AUTHENTICATION = "The authentication module handles user login and JWT tokens"
 MIGRATIONS = "Database migrations are run with the migrate command"
@@ -32,12 +32,12 @@ class TestFTS5Search:
     def test_finds_memories_by_keyword(self, memory: Memorist) -> None:
         results = self.search(memory, "authentication", project="proj1")
 
-        assert contents(results) == [AUTHENTICATION]
+        assert texts(results) == [AUTHENTICATION]
         assert "authentication" in results[0].snippet
 
     @pytest.mark.parametrize("beginning", ["auth", "authenti", "authenticat", "AUTH"])
     def test_supports_prefix_matching(self, memory: Memorist, beginning: str) -> None:
-        assert contents(self.search(memory, beginning, project="proj1")) == [AUTHENTICATION]
+        assert texts(self.search(memory, beginning, project="proj1")) == [AUTHENTICATION]
 
     def test_returns_highlighted_snippets(self, memory: Memorist) -> None:
         (hit,) = self.search(memory, "authentication", project="proj1")
@@ -48,7 +48,7 @@ class TestFTS5Search:
     def test_filters_by_project(self, memory: Memorist) -> None:
         memory.add("authentication in another project", project="proj2")
 
-        assert contents(self.search(memory, "authentication", project="proj1")) == [AUTHENTICATION]
+        assert texts(self.search(memory, "authentication", project="proj1")) == [AUTHENTICATION]
         assert len(self.search(memory, "authentication")) == 2
 
     @pytest.mark.parametrize("query", ["", "   ", "\t\n"])
@@ -56,13 +56,13 @@ class TestFTS5Search:
         assert list(self.search(memory, query, project="proj1")) == []
 
     def test_any_of_the_words_will_do(self, memory: Memorist) -> None:
-        assert set(contents(self.search(memory, "authentication migrations"))) == {AUTHENTICATION, MIGRATIONS}
+        assert set(texts(self.search(memory, "authentication migrations"))) == {AUTHENTICATION, MIGRATIONS}
 
     def test_words_of_one_letter_are_dropped_while_another_word_remains(self, memory: Memorist) -> None:
         xylophone = memory.add("xylophone").content
 
-        assert contents(self.search(memory, "auth x")) == [AUTHENTICATION]
-        assert contents(self.search(memory, "x")) == [xylophone]
+        assert texts(self.search(memory, "auth x")) == [AUTHENTICATION]
+        assert texts(self.search(memory, "x")) == [xylophone]
 
     def test_a_forgotten_memory_is_not_found(self, memory: Memorist) -> None:
         memory.forget(self.search(memory, "authentication")[0].memory.id)
@@ -110,9 +110,9 @@ class TestVectorSearch:
             memory.add("a vector of the new model", project="proj1")
             after = self.search(memory, "vector")
 
-        assert contents(before) == []
+        assert texts(before) == []
         assert before.degraded is not None
-        assert contents(after) == ["a vector of the new model"]
+        assert texts(after) == ["a vector of the new model"]
 
 
 class TestHybridSearch:
@@ -138,22 +138,22 @@ class TestHybridSearch:
         assert {hit.match for hit in results[1:]} == {("semantic",)}
 
     def test_a_memory_found_by_both_appears_once(self, understanding: Memorist) -> None:
-        found = contents(self.search(understanding, "React TypeScript"))
+        found = texts(self.search(understanding, "React TypeScript"))
 
         assert sorted(found) == sorted(set(found))
 
     def test_filters_by_sector(self, understanding: Memorist) -> None:
         results = self.search(understanding, "build deploy", sector="procedural")
 
-        assert contents(results) == [self.DEPLOY]
+        assert texts(results) == [self.DEPLOY]
 
     def test_filters_by_tier(self, understanding: Memorist) -> None:
-        assert contents(self.search(understanding, "frontend", tier="session")) == [self.ROUTES]
+        assert texts(self.search(understanding, "frontend", tier="session")) == [self.ROUTES]
 
     def test_filters_by_min_salience(self, understanding: Memorist) -> None:
         results = self.search(understanding, "routes build React", min_salience=0.5)
 
-        assert set(contents(results)) == {self.REACT, self.DEPLOY}
+        assert set(texts(results)) == {self.REACT, self.DEPLOY}
         assert len(self.search(understanding, "routes build React", min_salience=0)) == 3
 
     @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ class TestHybridSearch:
 
         assert results.mode == mode
         assert {word for hit in results for word in hit.match} == words
-        assert self.DEPLOY in contents(results)
+        assert self.DEPLOY in texts(results)
 
     def test_ten_results_by_default(self, understanding: Memorist) -> None:
         understanding.add_many({"content": f"deploy number {n}", "project": "proj1"} for n in range(30))
@@ -246,13 +246,13 @@ class TestComputeScore:
         placed.add("zebra of today")
         placed.add("zebra of last week", created_at=self.days_ago(7))
 
-        assert contents(placed.search("zebra")) == ["zebra of today", "zebra of last week", "zebra of long ago"]
+        assert texts(placed.search("zebra")) == ["zebra of today", "zebra of last week", "zebra of long ago"]
 
     def test_more_salient_memories_rank_higher(self, placed: Memorist) -> None:
         placed.add("zebra a", salience=0.1)
         placed.add("zebra b", salience=0.9)
 
-        assert contents(placed.search("zebra")) == ["zebra b", "zebra a"]
+        assert texts(placed.search("zebra")) == ["zebra b", "zebra a"]
 
     def test_the_score_is_held_at_one(self, placed: Memorist) -> None:
         placed.add("zebra toward", sector="reflective", salience=1.0)

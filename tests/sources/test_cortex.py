@@ -15,14 +15,15 @@ import numpy as np
 import pytest
 
 import memorist
-from living import micros, rows
+from answers import texts
+from clock import to_microseconds
 from memorist import ConfigError, EmbedderUnavailable, Memorist, StoreError, config
 from memorist.embed import create_embedder
 from memorist.embed.local import LocalEmbedder
 from memorist.embed.wordpiece import BUNDLED_FOLDER
 from memorist.records import Results
-from placed import contents
 from processes import run_search
+from statements import read_rows
 
 PROCESS = "The deployment process has three manual steps"
 STAGING = "Every merge starts a deployment to staging"
@@ -46,7 +47,7 @@ class TestSearchBM25:
         return memory.search(query, mode="keyword", profile="confidence", **options)
 
     def found(self, memory: Memorist, query: str) -> set[str]:
-        return set(contents(self.search(memory, query)))
+        return set(texts(self.search(memory, query)))
 
     def test_single_term(self, memory: Memorist) -> None:
         assert self.found(memory, "staging") == {STAGING}
@@ -127,7 +128,7 @@ class TestSearchBM25:
         assert self.found(memory, "生产环境") == {"我们用 make ship 部署到生产环境"}
 
     def test_stemming_can_be_switched_off(self, memory: Memorist) -> None:
-        assert contents(self.search(memory, "deployments", stemmed=False)) == [FRIDAY]
+        assert texts(self.search(memory, "deployments", stemmed=False)) == [FRIDAY]
         assert self.found(memory, "deployments") == {PROCESS, STAGING, FRIDAY}
         assert set(memory.facets("deployments", ["sector"])["sector"].values()) == {3}
 
@@ -176,7 +177,7 @@ class TestSearchSemantic:
 
         for hit in everything:
             kept = self.search(understanding, "deployment to staging", min_similarity=hit.similarity)
-            assert hit.memory.content in contents(kept)
+            assert hit.memory.content in texts(kept)
             assert all((other.similarity or 0) >= (hit.similarity or 0) for other in kept)
 
     def test_limit(self, understanding: Memorist) -> None:
@@ -192,7 +193,7 @@ class TestSearchSemantic:
                 self.search(memory, "staging")
             fallback = self.search(memory, "staging", on_no_vector="keyword")
 
-        assert contents(fallback) == [STAGING]
+        assert texts(fallback) == [STAGING]
         assert fallback.degraded
 
 
@@ -261,7 +262,7 @@ class TestSearchHybrid:
         fused = mixed.search("badger", alpha=alpha, now=now)
         single = mixed.search("badger", mode=mode, now=now)
 
-        assert contents(fused) == contents(single)
+        assert texts(fused) == texts(single)
         assert [hit.score for hit in fused] == pytest.approx([hit.score for hit in single], abs=1e-6)
         assert 0 < len(single) < 10
 
@@ -283,7 +284,7 @@ class TestSearchHybrid:
 
         results = memory.search("badger", profile="confidence")
 
-        assert contents(results) == ["the badger"]
+        assert texts(results) == ["the badger"]
         assert results.degraded
 
 
@@ -292,7 +293,7 @@ class TestRecencyBoost:
 
     def test_worked_example(self, placed: Memorist, path: Path) -> None:
         placed.add("@same badger")
-        rows(path, "update memories set recorded_at = ?", micros(days_ago(9)))
+        read_rows(path, "update memories set recorded_at = ?", to_microseconds(days_ago(9)))
 
         (hit,) = placed.search("badger")
 
@@ -301,7 +302,7 @@ class TestRecencyBoost:
 
     def test_a_weight_of_zero_switches_it_off(self, placed: Memorist, path: Path) -> None:
         placed.add("@same badger")
-        rows(path, "update memories set recorded_at = ?", micros(days_ago(9)))
+        read_rows(path, "update memories set recorded_at = ?", to_microseconds(days_ago(9)))
 
         (hit,) = placed.search("badger", recency={"weight": 0})
 
@@ -310,7 +311,7 @@ class TestRecencyBoost:
     def test_its_weight_and_k_are_flags_of_the_command(self, path: Path) -> None:
         with memorist.open(path, embedder="none") as memory:
             memory.add("badger")
-        rows(path, "update memories set recorded_at = ?", micros(days_ago(9)))
+        read_rows(path, "update memories set recorded_at = ?", to_microseconds(days_ago(9)))
         flags = ("--profile", "confidence", "--explain")
 
         (hit,) = run_search(path, "badger", *flags, "--k", "9", "--recency", "0.5")["results"]
@@ -322,10 +323,10 @@ class TestRecencyBoost:
 
     def test_of_two_equals_the_one_imported_today_is_first(self, placed: Memorist, path: Path) -> None:
         placed.add("@same otter")
-        rows(path, "update memories set recorded_at = ?", micros(days_ago(300)))
+        read_rows(path, "update memories set recorded_at = ?", to_microseconds(days_ago(300)))
         placed.add("@across badger", created_at=days_ago(900))
 
-        assert contents(placed.search("badger")) == ["@across badger", "@same otter"]
+        assert texts(placed.search("badger")) == ["@across badger", "@same otter"]
 
 
 class TestConfidenceDecay:
@@ -355,7 +356,7 @@ class TestRRF:
         placed.add("@same otter")
         placed.add("@same badger")
 
-        assert contents(placed.search("badger"))[0] == "@same badger"
+        assert texts(placed.search("badger"))[0] == "@same badger"
         assert len(placed.search("badger")) == 3
 
     def test_overlap_is_boosted(self, placed: Memorist) -> None:
@@ -410,7 +411,7 @@ class TestCosineSimilarity:
 
         results = placed.search("badger")
 
-        assert contents(results) == [f"{place} badger"]
+        assert texts(results) == [f"{place} badger"]
         assert results[0].similarity is None
         assert results.degraded
 
@@ -427,7 +428,7 @@ class TestCosineSimilarity:
             memory.add("a second badger")
             results = memory.search("badger", profile="confidence")
 
-        assert set(contents(results)) == {"@same badger", "a second badger"}
+        assert set(texts(results)) == {"@same badger", "a second badger"}
         assert results.degraded is not None
         assert "another name" in results.degraded
 
@@ -448,7 +449,7 @@ class TestONNXEmbedder:
             memory.add_many(["a badger", "an otter", "badgers in the wood"])
             results = memory.search("badger", mode="semantic", min_similarity=-1)
 
-        assert contents(results) == ["a badger", "badgers in the wood", "an otter"]
+        assert texts(results) == ["a badger", "badgers in the wood", "an otter"]
         # badger, ##s and wood: (4 + 0 + 3, 0 + 4 + 3), of length 1
         assert [hit.similarity for hit in results] == pytest.approx([1.0, math.sqrt(0.5), 0.0], abs=1e-3)
 
@@ -531,7 +532,7 @@ class TestONNXEmbedder:
             memory.add("a badger")
             results = memory.search("badger")
 
-        assert contents(results) == ["a badger"]
+        assert texts(results) == ["a badger"]
         assert results.degraded
         assert "cannot load the model in" in results.degraded
 
@@ -567,7 +568,7 @@ class TestIntegration:
             memory.add(LUNCH)
             results = memory.search("when do we eat?")
 
-        assert contents(results) == [LUNCH]
+        assert texts(results) == [LUNCH]
         assert results.degraded is None
 
     def test_an_error_names_the_leg_that_met_it(self, path: Path, placed: Memorist) -> None:

@@ -8,14 +8,15 @@ import apsw
 import pytest
 
 import memorist
+from answers import texts
+from cosine_embedder import CosineEmbedder
 from memorist import Memorist
-from placed import PlacedEmbedder, contents
-from statements import watched
+from statements import record_statements
 
 
 @pytest.fixture
 def placed(path: Path) -> Iterator[Memorist]:
-    with memorist.open(path, embedder=PlacedEmbedder(steps=True), profile="rank") as memory:
+    with memorist.open(path, embedder=CosineEmbedder(steps=True), profile="rank") as memory:
         yield memory
 
 
@@ -38,14 +39,14 @@ class TestSynchronizationTriggers:
         memory.add("The lighthouse token_auth writes everything down")
         beside.execute("update memories set content = 'The windmill token_auth writes everything down'")
 
-        assert contents(memory.search("windmill", profile="rank")) == ["The windmill token_auth writes everything down"]
-        assert contents(memory.search("lighthouse", profile="rank")) == []
+        assert texts(memory.search("windmill", profile="rank")) == ["The windmill token_auth writes everything down"]
+        assert texts(memory.search("lighthouse", profile="rank")) == []
 
     def test_a_delete_from_the_main_table_reaches_the_index(self, memory: Memorist, beside: apsw.Connection) -> None:
         memory.add("The lighthouse token_auth writes everything down")
         beside.execute("delete from memories")
 
-        assert contents(memory.search("lighthouse", profile="rank")) == []
+        assert texts(memory.search("lighthouse", profile="rank")) == []
         assert beside.execute("select count(*) from memories_stems where memories_stems match 'lighthouse'").get == 0
 
     def test_the_indexes_still_agree_after_many_changes(self, memory: Memorist) -> None:
@@ -223,7 +224,7 @@ class TestReciprocalRankFusion:
         memory.add("walrus two", created_at="2026-01-03T00:00Z")
         memory.add("walrus six", created_at="2026-01-02T00:00Z")
 
-        orders = {tuple(contents(memory.search("walrus", fusion="convex"))) for _ in range(5)}
+        orders = {tuple(texts(memory.search("walrus", fusion="convex"))) for _ in range(5)}
 
         assert orders == {("walrus two", "walrus six", "walrus one")}
 
@@ -257,8 +258,11 @@ class TestStatements:
 
     def test_a_search_takes_at_most_six_statements_whatever_the_limit(self, tmp_path: Path) -> None:
         counts: dict[tuple[str, int], int] = {}
-        embedder = PlacedEmbedder(steps=True)
-        with watched() as statements, memorist.open(tmp_path / "c.db", embedder=embedder, profile="rank") as memory:
+        embedder = CosineEmbedder(steps=True)
+        with (
+            record_statements() as statements,
+            memorist.open(tmp_path / "c.db", embedder=embedder, profile="rank") as memory,
+        ):
             memory.add_many(f"@{n % 30} observation {n} of the walrus" for n in range(300))
             for mode in ("keyword", "semantic", "hybrid"):
                 for limit in (1, 10, 100):

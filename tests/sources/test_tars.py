@@ -9,10 +9,11 @@ import apsw
 import pytest
 
 import memorist
+from answers import texts
 from conftest import FailingEmbedder
+from cosine_embedder import CosineEmbedder
 from memorist import Memorist
 from memorist.mcp_server.calls import ToolContext, memory_search
-from placed import PlacedEmbedder, contents
 
 ROSES = "Roses are pruned in February"
 TOMATOES = "Tomatoes need a pruned stem and a lot of sun"
@@ -21,7 +22,7 @@ COMPOST = "The compost heap is behind the shed"
 
 @pytest.fixture
 def placed(path: Path) -> Iterator[Memorist]:
-    with memorist.open(path, embedder=PlacedEmbedder(steps=True), profile="notes") as memory:
+    with memorist.open(path, embedder=CosineEmbedder(steps=True), profile="notes") as memory:
         yield memory
 
 
@@ -40,7 +41,7 @@ class TestSanitizeFtsQuery:
         ],
     )  # fmt: skip
     def test_handles_special_characters(self, notes: Memorist, query: str) -> None:
-        assert contents(notes.search(query, profile="notes")) == [ROSES]
+        assert texts(notes.search(query, profile="notes")) == [ROSES]
 
     @pytest.mark.parametrize("query", ["", "  ", '""', "-", "+", "( )", "*", "^", ":", "\x00", "\ud800"])
     def test_handles_empty_input(self, notes: Memorist, query: str) -> None:
@@ -55,19 +56,19 @@ class TestSanitizeFtsQuery:
     def test_an_operator_is_found_where_it_is_written(self, notes: Memorist) -> None:
         notes.add("the truth table of AND, OR and NOT")
 
-        assert contents(notes.search("truth AND NOT", profile="notes")) == ["the truth table of AND, OR and NOT"]
+        assert texts(notes.search("truth AND NOT", profile="notes")) == ["the truth table of AND, OR and NOT"]
 
     def test_all_words_must_be_there(self, notes: Memorist) -> None:
-        assert contents(notes.search("pruned stem", profile="notes")) == [TOMATOES]
-        assert contents(notes.search("pruned compost", profile="notes")) == []
+        assert texts(notes.search("pruned stem", profile="notes")) == [TOMATOES]
+        assert texts(notes.search("pruned compost", profile="notes")) == []
 
     def test_its_later_behaviour_is_any_word_by_grammar_or(self, notes: Memorist) -> None:
-        found = contents(notes.search("pruned compost", profile="notes", grammar="or"))
+        found = texts(notes.search("pruned compost", profile="notes", grammar="or"))
 
         assert set(found) == {ROSES, TOMATOES, COMPOST}
 
     def test_porter_finds_other_forms_of_a_word(self, notes: Memorist) -> None:
-        assert set(contents(notes.search("pruning", profile="notes"))) == {ROSES, TOMATOES}
+        assert set(texts(notes.search("pruning", profile="notes"))) == {ROSES, TOMATOES}
 
 
 class TestReciprocalRankFusion:
@@ -109,7 +110,7 @@ class TestSearchVec:
 
         results = placed.search("anything", mode="vec")
 
-        assert contents(results) == ["@2 bird", "@4 bird", "@7 bird", "@9 bird"]
+        assert texts(results) == ["@2 bird", "@4 bird", "@7 bird", "@9 bird"]
         assert [hit.similarity for hit in results] == pytest.approx(
             [math.cos(0.2), math.cos(0.4), math.cos(0.7), math.cos(0.9)], abs=1e-3
         )
@@ -117,7 +118,7 @@ class TestSearchVec:
 
 class TestSearchFts:
     def test_returns_rows_matching_the_keywords(self, notes: Memorist) -> None:
-        assert contents(notes.search("compost", profile="notes", mode="fts")) == [COMPOST]
+        assert texts(notes.search("compost", profile="notes", mode="fts")) == [COMPOST]
 
 
 class TestSearch:
@@ -139,7 +140,7 @@ class TestSearch:
         results = placed.search("stork", mode=alias)
 
         assert results.mode == mode
-        assert contents(results) == (["@1 heron", "@2 stork"] if mode == "semantic" else ["@2 stork"])
+        assert texts(results) == (["@1 heron", "@2 stork"] if mode == "semantic" else ["@2 stork"])
 
     def test_min_score_excludes_low_scoring_results_and_counts_them(self, placed: Memorist) -> None:
         placed.add("@1 heron")
@@ -148,7 +149,7 @@ class TestSearch:
 
         results = placed.search("heron", min_score=0.6)
 
-        assert contents(results) == ["@1 heron"]
+        assert texts(results) == ["@1 heron"]
         assert results.hidden == {"min_score": 2}
 
     def test_a_min_score_of_zero_is_a_value_that_excludes_nothing(self, placed: Memorist) -> None:
@@ -173,7 +174,7 @@ class TestSearch:
     def test_a_missing_database_gives_an_empty_list_and_stays_missing(self, tmp_path: Path) -> None:
         missing = tmp_path / "no" / "such" / "memory.db"
 
-        with memorist.open(missing, read_only=True, embedder=PlacedEmbedder(steps=True)) as memory:
+        with memorist.open(missing, read_only=True, embedder=CosineEmbedder(steps=True)) as memory:
             assert list(memory.search("heron", profile="notes")) == []
         assert list(tmp_path.iterdir()) == []
 
@@ -182,7 +183,7 @@ class TestSearch:
             memory.add(COMPOST)
             results = memory.search("compost", profile="notes")
 
-        assert contents(results) == [COMPOST]
+        assert texts(results) == [COMPOST]
         assert results.degraded is not None
         assert "the model is away" in results.degraded
 
@@ -193,7 +194,7 @@ class TestSearch:
             hit.score = 2.0  # type: ignore[misc]
 
     def test_the_file_is_let_go_of_when_the_memory_is_closed(self, path: Path) -> None:
-        with memorist.open(path, embedder=PlacedEmbedder(steps=True)) as memory:
+        with memorist.open(path, embedder=CosineEmbedder(steps=True)) as memory:
             memory.add("@1 heron")
             memory.search("heron")
 
@@ -225,7 +226,7 @@ class TestFtsSync:
         placed.forget(heron.id, hard=True)
 
         assert self.words(path) == {"2", "stork"}
-        assert contents(placed.search("heron")) == ["@2 stork"]
+        assert texts(placed.search("heron")) == ["@2 stork"]
         assert placed.stats().vectors == 1
 
     def test_after_a_soft_delete_the_index_is_clean_too_and_a_restore_brings_it_back(
@@ -247,11 +248,11 @@ class TestFtsSync:
         for index in ("memories_stems", "memories_words"):
             connection.execute(f"insert into {index}({index}) values ('delete-all')")
         connection.close()
-        assert contents(notes.search("pruned stem", profile="notes")) == []
+        assert texts(notes.search("pruned stem", profile="notes")) == []
 
         before = notes.check()
         notes.check(repair=True)
 
         assert not before.ok
         assert notes.check().ok
-        assert contents(notes.search("pruned stem", profile="notes")) == [TOMATOES]
+        assert texts(notes.search("pruned stem", profile="notes")) == [TOMATOES]

@@ -13,12 +13,12 @@ import apsw
 import pytest
 
 import memorist
+from cosine_embedder import CosineEmbedder
 from memorist import InvalidInput, Memorist, NotFound
-from memorist.documents import DocumentHit
 from memorist.embed.local import LocalEmbedder
+from memorist.file_records import DocumentHit
 from memorist.present.render import results_json
 from memorist.records import Results
-from placed import PlacedEmbedder
 
 NOTES = {
     "semantic/garden.md": "# Garden\n\nRoses are pruned in February.\n\n## Compost\n\nThe heap is behind the shed.\n",
@@ -54,7 +54,7 @@ def notes(path: Path, folder: Path, bundled_model: LocalEmbedder) -> Iterator[Me
 def placed(path: Path, tmp_path: Path) -> Iterator[Memorist]:
     """Five files whose distance from any question is written in them."""
     written = write(tmp_path / "placed", {f"{n}.txt": f"@{n} heron" if n == 2 else f"@{n} stork" for n in (7, 2, 9, 4)})
-    with memorist.open(path, embedder=PlacedEmbedder(steps=True), profile="notes") as memory:
+    with memorist.open(path, embedder=CosineEmbedder(steps=True), profile="notes") as memory:
         memory.documents.index(written)
         yield memory
 

@@ -1,7 +1,7 @@
 """
 Worked examples: the score of every hit, computed here by hand from the formulas the five systems published.
 
-BM25 is what the index says (`hit.keyword_score`), cosines are where `PlacedEmbedder` put them, and everything happens
+BM25 is what the index says (`hit.keyword_score`), cosines are where `CosineEmbedder` put them, and everything happens
 at one moment of the past, so that every age is a whole number of days.
 """
 
@@ -15,10 +15,10 @@ from typing import ClassVar
 import pytest
 
 import memorist
-from living import rows
+from cosine_embedder import CosineEmbedder
 from memorist import Memorist
 from memorist.records import Hit, Results
-from placed import PlacedEmbedder
+from statements import read_rows
 
 MOMENT = datetime(2026, 3, 31, 12, tzinfo=UTC)
 EXACT = 1e-9
@@ -30,7 +30,7 @@ def days_before(days: float) -> datetime:
 
 @contextmanager
 def opened(path: Path, profile: str) -> Iterator[Memorist]:
-    with memorist.open(path, embedder=PlacedEmbedder(), profile=profile, on_near_duplicate="off") as memory:
+    with memorist.open(path, embedder=CosineEmbedder(), profile=profile, on_near_duplicate="off") as memory:
         yield memory
 
 
@@ -43,7 +43,7 @@ def fill(memory: Memorist, count: int = 60) -> None:
 
 def date_imports(path: Path) -> None:
     """Make each memory as old since its import as since its creation."""
-    rows(path, "update memories set recorded_at = created_at")
+    read_rows(path, "update memories set recorded_at = created_at")
 
 
 def by_name(results: Results) -> dict[str, Hit]:

@@ -20,7 +20,7 @@ from memorist import StoreError
 from memorist.engine import Memorist
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.backend import SqliteBackend
-from processes import contents
+from statements import read_column
 
 Rows = list[tuple[Any, ...]]
 REFUSAL = r"from before the first release \(its schema ends with 0\d\d-.*nothing was changed. Export its memories"
@@ -149,7 +149,7 @@ class TestContent:
     @staticmethod
     def read_all_of_sqlite(path: Path) -> dict[str, Rows]:
         """Return the rows of all tables but the logs of changes, which tell running processes what to read again."""
-        tables = contents(path, "select name from sqlite_schema where type = 'table' and name <> '_migrations'")
+        tables = read_column(path, "select name from sqlite_schema where type = 'table' and name <> '_migrations'")
         found = {str(name): read_sqlite(path, f"select * from {name}") for name in tables if name not in LOGS}
         found["sqlite_sequence"] = [row for row in found["sqlite_sequence"] if row[0] not in LOGS]
         return found
@@ -233,7 +233,7 @@ class TestCopies:
 
         kept = Path(f"{old}.before-001-schema")
         assert read_sqlite(kept, "select * from _migrations") == before
-        assert contents(kept, "select count(*) from memories") == contents(old, "select count(*) from memories")
+        assert read_column(kept, "select count(*) from memories") == read_column(old, "select count(*) from memories")
         assert sorted(file.name for file in old.parent.iterdir()) == [old.name, kept.name]
 
     def test_a_purge_removes_copies_from_before_the_first_release_as_well(self, old: Path) -> None:
@@ -265,7 +265,7 @@ def test_later_migrations_follow(old: Path) -> None:
     migrations = load_migrations("sqlite") | {"900-one": "create table one(x)"}
     SqliteBackend(str(old), migrations=migrations).close()
 
-    assert contents(old, "select name from _migrations order by name") == list(migrations)
+    assert read_column(old, "select name from _migrations order by name") == list(migrations)
     assert [file.name for file in old.parent.glob("*.before-*")] == [f"{old.name}.before-001-schema"]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from memorist.store.sqlite.connections import ConnectionPool
 from memorist.store.sqlite.generations import APPLICATION_ID
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 
 def test_a_connection_that_another_thread_has_just_borrowed_stays_its_own(
@@ -23,11 +23,11 @@ def test_a_connection_that_another_thread_has_just_borrowed_stays_its_own(
         with pool.reading() as connection:
             theirs.append(connection)
             borrowed.set()
-            done.wait(LONGEST)
+            done.wait(MAX_WAIT_SECONDS)
 
     def work() -> None:
         ready.set()
-        stacks_read.wait(LONGEST)
+        stacks_read.wait(MAX_WAIT_SECONDS)
         borrow()
 
     read_stacks = sys._current_frames
@@ -35,7 +35,7 @@ def test_a_connection_that_another_thread_has_just_borrowed_stays_its_own(
     def read_stacks_and_let_the_other_borrow() -> object:
         stacks = read_stacks()
         stacks_read.set()
-        borrowed.wait(LONGEST)
+        borrowed.wait(MAX_WAIT_SECONDS)
         return stacks
 
     errors = [apsw.BusyError("locked")]
@@ -47,7 +47,7 @@ def test_a_connection_that_another_thread_has_just_borrowed_stays_its_own(
     with closing(ConnectionPool(str(path), read_only=False, busy_timeout=5, synchronous="normal")) as pool:
         other = threading.Thread(target=work)
         other.start()
-        ready.wait(LONGEST)
+        ready.wait(MAX_WAIT_SECONDS)
         monkeypatch.setattr(sys, "_current_frames", read_stacks_and_let_the_other_borrow)
         pool.retry_while_locked(fail_once)
         with pool.reading() as mine:

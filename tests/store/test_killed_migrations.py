@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 import memorist
+from answers import all_texts
 from before_release import place_old_database
 from conftest import HashingEmbedder
-from processes import FORK_OPTIONS, contents, everything, expect, forks, running
+from processes import FORK_OPTIONS, expect, forks, start_program
+from statements import read_column
 
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 
@@ -55,7 +57,7 @@ KILLER = """
 def test_everything_is_there_when_it_is_opened_again(tmp_path: Path, kills: int) -> None:
     old = tmp_path / "old.db"
     place_old_database(old)
-    with running(KILLER, kills, old, options=FORK_OPTIONS) as killer:
+    with start_program(KILLER, kills, old, options=FORK_OPTIONS) as killer:
         expect("ready", [killer])
         assert killer.stdout is not None
         killed = killer.stdout.read().splitlines()
@@ -64,11 +66,11 @@ def test_everything_is_there_when_it_is_opened_again(tmp_path: Path, kills: int)
     assert len(killed) >= 12
     histories = set()
     for path in map(Path, killed):
-        histories.add(tuple(contents(path, "select name from _migrations")))
+        histories.add(tuple(read_column(path, "select name from _migrations")))
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
             assert memory.check().problems == ()
             assert memory.stats().schema == "001-schema"
-            assert memory.stats().memories == len(everything(memory)) == 48
+            assert memory.stats().memories == len(all_texts(memory)) == 48
             assert memory.count(tags=["bird"]) == 38
             for mode in ("keyword", "vector"):
                 assert len(memory.search("herons", mode=mode, limit=100)) >= 38

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 import memorist
+from answers import all_texts
 from memorist import StoreError
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.store import Store
-from processes import contents, everything
+from statements import read_column
 
 SQLITE = load_migrations("sqlite")  # the migrations of this version
 
@@ -26,12 +27,12 @@ def test_an_older_database_is_migrated_after_a_copy_of_it_was_kept(path: Path) -
 
     migrated(path, {"900-one": "create table one(x)", "901-two": "update memories set content = 'changed'"}).close()
 
-    assert contents(path, "select content from memories") == ["changed"]
-    assert contents(path, "select name from _migrations order by name") == [*SQLITE, "900-one", "901-two"]
+    assert read_column(path, "select content from memories") == ["changed"]
+    assert read_column(path, "select name from _migrations order by name") == [*SQLITE, "900-one", "901-two"]
     kept = Path(f"{path}.before-900-one")
-    assert contents(kept, "select content from memories") == ["from before"]
+    assert read_column(kept, "select content from memories") == ["from before"]
     with memorist.open(kept, embedder="none") as memory:
-        assert everything(memory) == {"from before"}
+        assert all_texts(memory) == {"from before"}
     assert sorted(file.name for file in path.parent.iterdir()) == [path.name, kept.name]
 
 
@@ -62,9 +63,9 @@ class TestMigratedByANewerVersionWhileItIsOpen:
             memory.add("after")
             memory.forget(memory.add("forgotten").id)
 
-            assert everything(memory) == {"before", "after"}
+            assert all_texts(memory) == {"before", "after"}
             assert len(memory.search("after")) == 1
-        assert contents(path, "select count(*) from extra") == [2]
+        assert read_column(path, "select count(*) from extra") == [2]
         with closing(Store(migrated(path, {"900-newer": NEWER}))) as store:
             assert store.stats(None).memories == 2
 
@@ -77,7 +78,7 @@ class TestMigratedByANewerVersionWhileItIsOpen:
                 with pytest.raises(StoreError, match="newer version of Memorist"):
                     memory.check(repair=repair)
 
-        assert "vectors_log_insert" not in contents(path, "select name from sqlite_master")
+        assert "vectors_log_insert" not in read_column(path, "select name from sqlite_master")
 
     def test_a_purge_of_the_older_one_leaves_no_copy_of_the_newer(self, path: Path) -> None:
         with memorist.open(path, embedder="none") as memory:
@@ -119,6 +120,6 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(path: Path) -> Non
     with pytest.raises(StoreError, match="no such table"):
         migrated(path, {"900-bad": "create table half(x); insert into missing values (1)"})
 
-    assert "half" not in contents(path, "select name from sqlite_master")
+    assert "half" not in read_column(path, "select name from sqlite_master")
     with memorist.open(path, embedder="none") as memory:
-        assert everything(memory) == {"from before"}
+        assert all_texts(memory) == {"from before"}

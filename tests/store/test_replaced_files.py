@@ -22,7 +22,7 @@ from memorist.store.sqlite.generations import (
     read_generation,
     see_generation,
 )
-from processes import forks, line, running
+from processes import forks, read_line, start_program
 
 DELETING: dict[str, Callable[[Path], object]] = {
     "deleted": lambda path: path.unlink(),
@@ -135,7 +135,7 @@ def finish(process: "subprocess.Popen[str]", ending: str) -> None:
     if ending == "closed":
         process.stdin.write("\n")  # type: ignore[union-attr]
         process.stdin.flush()  # type: ignore[union-attr]
-        assert line(process) == "closed"
+        assert read_line(process) == "closed"
     if ending == "killed":
         process.kill()
         process.wait()
@@ -164,8 +164,8 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
     @pytest.mark.parametrize("way", REPLACING)
     def test_it_is_not_mixed_with_the_log_of_a_process_that_was_killed(self, way: str, tmp_path: Path) -> None:
         path, yesterday = tmp_path / "memory.db", make_yesterday(tmp_path)
-        with running(WRITER, path) as process:
-            assert line(process) == "written"
+        with start_program(WRITER, path) as process:
+            assert read_line(process) == "written"
         REPLACING[way](yesterday, path)
         assert count_sound(path) == 900
         (log,) = tmp_path.glob("*.before-replacement-wal")
@@ -174,13 +174,13 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
     @pytest.mark.parametrize("way", REPLACING)
     def test_it_is_not_mixed_with_the_log_of_a_process_that_goes_on(self, way: str, tmp_path: Path) -> None:
         path, yesterday = tmp_path / "memory.db", make_yesterday(tmp_path)
-        with running(WRITER, path) as process:
-            assert line(process) == "written"
+        with start_program(WRITER, path) as process:
+            assert read_line(process) == "written"
             REPLACING[way](yesterday, path)
             assert count_sound(path) == 900
             process.stdin.write("\n")  # type: ignore[union-attr]
             process.stdin.flush()  # type: ignore[union-attr]
-            assert line(process) == "closed"
+            assert read_line(process) == "closed"
         assert count_sound(path) == 900
 
     @pytest.mark.parametrize("way", REPLACING)
@@ -223,15 +223,15 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
         shutil.copy(path, copy)
         with memorist.open(path, embedder="none") as memory:
             memory.add("said later")
-        with running(WRITER, path) as process:
-            assert line(process) == "written"
+        with start_program(WRITER, path) as process:
+            assert read_line(process) == "written"
         REPLACING[way](copy, path)
         assert count_sound(path) == 1
 
     def test_a_backup_moved_there_is_taken_as_it_is(self, tmp_path: Path) -> None:
         path, copy = tmp_path / "memory.db", tmp_path / "copy.db"
-        with running(WRITER, path) as process:
-            assert line(process) == "written"
+        with start_program(WRITER, path) as process:
+            assert read_line(process) == "written"
             with memorist.open(path, embedder="none") as memory:
                 memory.transfer.backup(copy)
                 memory.add("said later")
@@ -268,8 +268,8 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
         with memorist.open(path, embedder="none") as memory:
             memory.add("said first")
             yesterday.replace(path)
-            with running(WRITER, path) as process:
-                assert line(process) == "written"
+            with start_program(WRITER, path) as process:
+                assert read_line(process) == "written"
             other.replace(path)
             with pytest.raises(StoreError, match="before-replacement"):
                 memory.stats()
@@ -288,8 +288,8 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
             with memorist.open(copy, embedder="none") as memory:
                 for text in ("one", "two", "three"):
                     memory.add(f"said elsewhere, number {text}")
-            with running(WRITER, path) as process:
-                assert line(process) == "written"
+            with start_program(WRITER, path) as process:
+                assert read_line(process) == "written"
             REPLACING[way](copy, path)
             with suppress(StoreError), memorist.open(path, embedder="none") as memory:
                 whole += {each.content.split(",")[0] for each in memory.list()} == {"said before", "said elsewhere"}
@@ -298,8 +298,8 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
     @pytest.mark.parametrize("way", REPLACING)
     def test_a_copy_with_as_many_commits_as_the_file_is_not_mixed_with_its_log(self, way: str, tmp_path: Path) -> None:
         path, copy = make_twins(tmp_path)
-        with running(WRITER, path) as process:
-            assert line(process) == "written"
+        with start_program(WRITER, path) as process:
+            assert read_line(process) == "written"
         REPLACING[way](copy, path)
         with memorist.open(path, embedder="none") as memory:
             assert {each.content for each in memory.list()} == {"said before", "said elsewhere"}
@@ -359,8 +359,8 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
         with memorist.open(path, embedder="none") as memory:
             memory.add("said here")
             path.write_bytes(copy.read_bytes())
-            with running(WRITER, path) as process:
-                assert line(process) == "written"
+            with start_program(WRITER, path) as process:
+                assert read_line(process) == "written"
                 finish(process, ending)
                 with pytest.raises(StoreError, match=r"deleted or replaced.*is kept as .*before-replacement-wal"):
                     memory.add("said after")
@@ -378,8 +378,8 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
         with memorist.open(path, embedder="none") as memory:
             memory.add_many(f"said first, number {number} {'word ' * 100}" for number in range(100))
             path.rename(renamed)
-            with running(WRITER, renamed) as process:
-                assert line(process) == "written"
+            with start_program(WRITER, renamed) as process:
+                assert read_line(process) == "written"
                 finish(process, ending)
                 with pytest.raises(StoreError, match="deleted or replaced"):
                     memory.stats()
@@ -388,8 +388,8 @@ class TestAFileThatTakesThePlaceOfAnOpenDatabase:
 
     def test_a_log_that_cannot_be_told_apart_by_reading_alone_is_said(self, tmp_path: Path) -> None:
         path, yesterday = tmp_path / "memory.db", make_yesterday(tmp_path)
-        with running(WRITER, path) as process:
-            assert line(process) == "written"
+        with start_program(WRITER, path) as process:
+            assert read_line(process) == "written"
         yesterday.replace(path)
         with pytest.raises(StoreError, match=r"the log beside .* belongs to another file"):
             memorist.open(path, embedder="none", read_only=True)
@@ -415,8 +415,8 @@ class TestALogOfTheFileItself:
         for number in range(3):  # some are checkpointed in part, as the reader holds the rest
             with memorist.open(path, embedder="none") as memory:
                 reader = iter(memory.list(limit=1))
-                with running(WRITER.replace("said today", f"said {number}"), path) as process:
-                    assert line(process) == "written"
+                with start_program(WRITER.replace("said today", f"said {number}"), path) as process:
+                    assert read_line(process) == "written"
                 next(reader, None)
         assert count_sound(path) == 90
         assert not list(tmp_path.glob("*before*"))
@@ -445,8 +445,8 @@ class TestALogOfTheFileItself:
             if not child:
                 os._exit(0)
             os.waitpid(child, 0)
-            with running(WRITER, path) as process:
-                assert line(process) == "written"
+            with start_program(WRITER, path) as process:
+                assert read_line(process) == "written"
                 memory.add("said after")
                 finish(process, "closed")
             memory.add("said at last")
@@ -456,15 +456,15 @@ class TestALogOfTheFileItself:
         path = tmp_path / "memory.db"
         with memorist.open(path, embedder="none") as memory:
             memory.add("said before")
-            with running(WRITER, path) as process:
-                assert line(process) == "written"
+            with start_program(WRITER, path) as process:
+                assert read_line(process) == "written"
                 for file in tmp_path.iterdir():
                     file.read_bytes()  # ends the locks of this process
                 finish(process, "closed")
             assert not Path(f"{path}-wal").exists()
             memory.add("said after")
-            with running(WRITER.replace("today", "later"), path) as process:
-                assert line(process) == "written"
+            with start_program(WRITER.replace("today", "later"), path) as process:
+                assert read_line(process) == "written"
                 memory.add("said at last")
         assert count_sound(path) == 63
         assert not list(tmp_path.glob("*before*"))
@@ -481,8 +481,8 @@ class TestALogOfTheFileItself:
 
     def test_it_is_taken_in_where_both_were_moved(self, tmp_path: Path) -> None:
         path, folder = tmp_path / "memory.db", tmp_path / "elsewhere"
-        with running(WRITER, path) as process:
-            assert line(process) == "written"
+        with start_program(WRITER, path) as process:
+            assert read_line(process) == "written"
         folder.mkdir()
         for file in tmp_path.glob("memory.db*"):
             shutil.copy(file, folder / file.name)
@@ -490,8 +490,8 @@ class TestALogOfTheFileItself:
 
     def test_it_is_taken_in_after_a_restore_that_it_holds(self, tmp_path: Path) -> None:
         path, yesterday = tmp_path / "memory.db", make_yesterday(tmp_path)
-        with running(WRITER, path) as process:
-            assert line(process) == "written"
+        with start_program(WRITER, path) as process:
+            assert read_line(process) == "written"
             restore_backup(yesterday, path, overwrite=True)
         assert Path(f"{path}-wal").stat().st_size > 0
         assert count_sound(path) == 900
@@ -499,8 +499,8 @@ class TestALogOfTheFileItself:
     def test_it_is_taken_in_though_a_kill_has_cut_the_first_page_of_it(self, tmp_path: Path) -> None:
         path = tmp_path / "memory.db"
         log = Path(f"{path}-wal")
-        with running(WRITER, path) as process:
-            assert line(process) == "written"
+        with start_program(WRITER, path) as process:
+            assert read_line(process) == "written"
             with closing(apsw.Connection(str(path))) as connection:
                 connection.execute("select * from memories").fetchone()  # whoever has read nothing has no log
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
@@ -515,8 +515,8 @@ class TestALogOfTheFileItself:
 
     def test_a_file_that_is_deleted_at_that_moment_is_no_error(self, tmp_path: Path) -> None:
         path = tmp_path / "memory.db"
-        with running(WRITER, path) as process:
-            assert line(process) == "written"
+        with start_program(WRITER, path) as process:
+            assert read_line(process) == "written"
         path.unlink()
         assert belongs_to(Path(f"{path}-wal"), str(path))
 
@@ -524,11 +524,11 @@ class TestALogOfTheFileItself:
         path = tmp_path / "memory.db"
         unlinked = "import memorist.store.sqlite.generations as g; g._write_generation = {}\n"
         write = "lambda connection, generation: connection.pragma('user_version', generation >> 16)"
-        with running(unlinked.format(write) + textwrap.dedent(WRITER), path) as process:
-            assert line(process) == "written"
+        with start_program(unlinked.format(write) + textwrap.dedent(WRITER), path) as process:
+            assert read_line(process) == "written"
             finish(process, "closed")
-        with running(unlinked.format(write) + textwrap.dedent(WRITER.replace("today", "later")), path) as process:
-            assert line(process) == "written"
+        with start_program(unlinked.format(write) + textwrap.dedent(WRITER.replace("today", "later")), path) as process:
+            assert read_line(process) == "written"
         assert Path(f"{path}-wal").stat().st_size > 0
         assert path.read_bytes()[68:72] == b"RCLT"
         assert count_sound(path) == 60
@@ -540,8 +540,8 @@ class TestALogOfTheFileItself:
             memory.add("said before")
         with closing(apsw.Connection(str(path))) as connection:
             connection.pragma("user_version", 0)
-        with running(WRITER, path) as process:
-            assert line(process) == "written"
+        with start_program(WRITER, path) as process:
+            assert read_line(process) == "written"
         assert count_sound(path) == 31
 
 

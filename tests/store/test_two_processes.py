@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from processes import expect, line, running, tell
+from processes import expect, read_line, send_line, start_program
 from simulated_disk import IN_MEMORY
 
 WORDS = ("anchor", "cactus", "comet", "ember", "fox", "violin")  # none is the stem or a part of another
@@ -67,10 +67,10 @@ class Servant:
         self._process = process
 
     def tell(self, verb: str, *arguments: object, **options: object) -> None:
-        tell(self._process, json.dumps([verb, arguments, options]))
+        send_line(self._process, json.dumps([verb, arguments, options]))
 
     def answer(self) -> Any:
-        said = line(self._process)
+        said = read_line(self._process)
         try:
             return json.loads(said)
         except ValueError:
@@ -260,7 +260,7 @@ class TwoProcesses(RuleBasedStateMachine):
 @pytest.fixture(scope="module")
 def servants() -> Iterator[tuple[Servant, Servant]]:
     with ExitStack() as stack:
-        processes = [stack.enter_context(running(SERVANT)) for _ in range(2)]
+        processes = [stack.enter_context(start_program(SERVANT)) for _ in range(2)]
         expect("ready", processes)
         yield Servant(processes[0]), Servant(processes[1])
 

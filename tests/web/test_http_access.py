@@ -31,7 +31,7 @@ from memorist.web.access import HostNames, TokenAuth
 from memorist.web.app import _problem_response
 from memorist.web.operations import OPERATIONS, ServerCalls
 from memorist.web.server import ServeOptions, serve
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 from web_server import TOKEN, WebServer, web_server
 
 Answer = tuple[int, Mapping[str, str], bytes]
@@ -46,7 +46,7 @@ def ask(
     **headers: str,
 ) -> Answer:
     """Send one request with exactly these headers, and return status, headers and body."""
-    connection = http.client.HTTPConnection(*server.address, timeout=LONGEST)
+    connection = http.client.HTTPConnection(*server.address, timeout=MAX_WAIT_SECONDS)
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     if token is not None:
         sent["Authorization"] = f"Bearer {token}"
@@ -468,7 +468,7 @@ def test_a_page_from_elsewhere_can_make_a_browser_do_nothing(path: Path) -> None
     "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "127.0.0.1@evil", "[::1"]
 )
 def test_a_foreign_host_is_refused_even_with_the_token(shared: WebServer, host: str) -> None:
-    connection = http.client.HTTPConnection(*shared.address, timeout=LONGEST)
+    connection = http.client.HTTPConnection(*shared.address, timeout=MAX_WAIT_SECONDS)
     connection.putrequest("GET", "/api/v1/stats", skip_host=True)
     connection.putheader("Host", host)
     connection.putheader("Authorization", f"Bearer {TOKEN}")
@@ -516,7 +516,7 @@ def test_the_page_is_served_with_types_and_tags_and_its_views_are_the_page(share
 def run(*arguments: str, home: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "memorist", *arguments],
-        capture_output=True, text=True, timeout=LONGEST, check=False, cwd=home,
+        capture_output=True, text=True, timeout=MAX_WAIT_SECONDS, check=False, cwd=home,
         env={"PATH": "", "HOME": str(home), "XDG_STATE_HOME": str(home / "state"), **variables},
     )  # fmt: skip
 
@@ -585,7 +585,7 @@ def test_the_browser_is_not_told_the_key_on_its_command_line(path: Path, tmp_pat
     browser.write_text(f'#!/bin/sh\necho "$@" > {seen}.new\nmv {seen}.new {seen}\n')
     browser.chmod(0o755)
     with web_server(path, command="ui", environ={"BROWSER": str(browser)}) as server:
-        deadline = time.monotonic() + LONGEST
+        deadline = time.monotonic() + MAX_WAIT_SECONDS
         while not seen.exists() and time.monotonic() < deadline:
             time.sleep(0.02)
         shown = seen.read_text().strip()

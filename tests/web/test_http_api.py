@@ -28,7 +28,7 @@ from memorist.views import Change, EvalResult, ReviewItem
 from memorist.web.access import TokenAuth
 from memorist.web.operations import OPERATIONS, ServerCalls
 from memorist.web.remote import multipart
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 from web_server import TOKEN, WebServer, web_server
 
 OPERATION = {operation.name: operation for operation in OPERATIONS}
@@ -592,12 +592,12 @@ class Listener:
     def wait_for(self, kind: str, id: str) -> Change:
         """Return the change that tells of an id; whatever else comes is passed over."""
         while True:
-            change = self._queue.get(timeout=LONGEST)
+            change = self._queue.get(timeout=MAX_WAIT_SECONDS)
             if id in change.new.get(kind, ()):
                 return change
 
     def wait(self) -> Change:
-        return self._queue.get(timeout=LONGEST)
+        return self._queue.get(timeout=MAX_WAIT_SECONDS)
 
 
 def test_what_other_processes_write_and_recall_is_told(target: Path | str, server: WebServer, remote: Memorist) -> None:

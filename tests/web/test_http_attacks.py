@@ -23,7 +23,7 @@ import memorist
 from memorist.web.access import TokenAuth
 from memorist.web.events import MAX_LISTENERS
 from memorist.web.server import HEADER_SECONDS, MAX_CONNECTIONS
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 from web_server import TOKEN, WebServer, web_server
 
 HEAD = (
@@ -62,7 +62,7 @@ def assert_well(server: WebServer) -> None:
 
 
 def connect(server: WebServer) -> socket.socket:
-    return socket.create_connection(server.address, timeout=LONGEST)
+    return socket.create_connection(server.address, timeout=MAX_WAIT_SECONDS)
 
 
 def test_a_body_of_200_mb_is_refused_before_it_is_read(attacked: WebServer) -> None:
@@ -118,7 +118,7 @@ def test_a_request_that_comes_byte_by_byte_is_not_waited_for(attacked: WebServer
                     open_ones.remove(connection)
                 finally:
                     with suppress(OSError):
-                        connection.settimeout(LONGEST)
+                        connection.settimeout(MAX_WAIT_SECONDS)
             assert ask(attacked, "GET", "/api/v1/access")[0] == 200
         assert open_ones == []
     assert_well(attacked)
@@ -127,7 +127,7 @@ def test_a_request_that_comes_byte_by_byte_is_not_waited_for(attacked: WebServer
 @pytest.mark.slow
 def test_a_body_that_never_comes_is_given_up(attacked: WebServer) -> None:
     with connect(attacked) as connection:
-        connection.settimeout(LONGEST)
+        connection.settimeout(MAX_WAIT_SECONDS)
         connection.sendall((HEAD.format(host=attacked.host) + "Content-Length: 100\r\n\r\n{").encode())
         assert connection.recv(4096).startswith(b"HTTP/1.1 408")
     assert_well(attacked)
@@ -168,7 +168,7 @@ def test_streams_are_bounded_and_give_their_place_back(attacked: WebServer) -> N
         refused = stack.enter_context(connect(attacked))
         refused.sendall(request.encode())
         assert refused.recv(100).startswith(b"HTTP/1.1 503")
-    deadline, status = time.monotonic() + LONGEST, b"503"
+    deadline, status = time.monotonic() + MAX_WAIT_SECONDS, b"503"
     while b"503" in status and time.monotonic() < deadline:
         with connect(attacked) as again:
             again.sendall(request.encode())
@@ -189,7 +189,7 @@ def test_a_reader_that_leaves_an_export_harms_nobody(attacked: WebServer) -> Non
 
 
 def test_kept_connections_are_served_while_idle_ones_are_sent_away(attacked: WebServer) -> None:
-    kept = http.client.HTTPConnection(*attacked.address, timeout=LONGEST)
+    kept = http.client.HTTPConnection(*attacked.address, timeout=MAX_WAIT_SECONDS)
     with ExitStack() as stack:
         stack.callback(kept.close)
         for _ in range(5):
@@ -289,8 +289,8 @@ def test_streams_of_events_end_with_the_server(path: Path) -> None:
 
         threading.Thread(target=read, daemon=True).start()
         server.process.terminate()
-        assert server.process.wait(LONGEST) is not None
-        assert ended.wait(LONGEST)
+        assert server.process.wait(MAX_WAIT_SECONDS) is not None
+        assert ended.wait(MAX_WAIT_SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -473,7 +473,7 @@ def test_a_costly_filter_keeps_nobody_from_writing_while_memories_are_forgotten(
         status, _, answer = ask(server, "POST", "/api/v1/memories:forget", costly, token)
         took = time.monotonic() - started
         ended.set()
-        writing.result(LONGEST)
+        writing.result(MAX_WAIT_SECONDS)
 
         assert (status, json.loads(answer)) == (200, {"count": 4000})
         assert max(waits) < took / 2, f"a writer waited {max(waits):.1f} s of {took:.1f} s"

@@ -14,7 +14,7 @@ from memorist import Memorist
 from memorist.web import streams
 from memorist.web.problems import Refusal
 from memorist.web.streams import Export, Exports, ReaderStalled
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ async def read(export: Export) -> bytes:
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
     with ThreadPoolExecutor(1) as thread:  # the browser's tests leave a loop in this one
-        thread.submit(asyncio.run, asyncio.wait_for(scenario, LONGEST)).result()
+        thread.submit(asyncio.run, asyncio.wait_for(scenario, MAX_WAIT_SECONDS)).result()
 
 
 def test_exports_are_bounded_and_give_their_place_back(memory: Memorist, begin: Callable[[], Export]) -> None:
@@ -71,7 +71,7 @@ def test_an_export_whose_reader_stalls_does_not_seem_whole(
 
     async def scenario() -> None:
         export = exports.begin(use, False)
-        await asyncio.to_thread(given_up.wait, LONGEST)
+        await asyncio.to_thread(given_up.wait, MAX_WAIT_SECONDS)
         with pytest.raises(ReaderStalled):
             await read(export)
 

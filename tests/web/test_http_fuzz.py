@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
 import memorist
 from memorist.web.openapi import build_document
 from memorist.web.operations import OPERATIONS, ServerCalls
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 from web_server import TOKEN, WebServer, web_server
 
 CHECKS = [
@@ -82,7 +82,9 @@ def fuzz(server: WebServer, cases: int) -> int:
             sent += 1
             if known and "id" in case.path_parameters and sent % 2:
                 case.path_parameters["id"] = known  # so that there is something to read and to change
-            answer = case.call(base_url=server.api, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=LONGEST)
+            answer = case.call(
+                base_url=server.api, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=MAX_WAIT_SECONDS
+            )
             case.validate_response(answer, checks=CHECKS)
 
         check()

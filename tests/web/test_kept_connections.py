@@ -11,7 +11,7 @@ import pytest
 import memorist
 from memorist import Memorist
 from memorist.errors import StoreError
-from processes import FORK_OPTIONS, ending, forks, running
+from processes import FORK_OPTIONS, forks, start_program, wait_for_end
 
 
 class Answering(ThreadingHTTPServer):
@@ -89,8 +89,8 @@ FORKING = """
 
 @forks
 def test_a_child_of_a_fork_opens_one_of_its_own(answering: Answering) -> None:
-    with running(FORKING, answering.url, options=FORK_OPTIONS) as process:
-        assert ending(process) == (0, "done\n")
+    with start_program(FORKING, answering.url, options=FORK_OPTIONS) as process:
+        assert wait_for_end(process) == (0, "done\n")
 
     first, of_child, last = answering.connections
     assert first == last

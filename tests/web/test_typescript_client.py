@@ -9,7 +9,7 @@ import pytest
 import typescript_client
 from memorist.web.operations import OPERATIONS
 from node_packages import fetch_package, find_node
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 from web_server import TOKEN, WebServer
 
 VERSION = "5.9.3"
@@ -41,7 +41,7 @@ def test_every_operation_of_the_api_through_it(compiled: Path, server: WebServer
     node, _ = find_node()
 
     done = subprocess.run(
-        [*node, str(compiled), server.url, TOKEN], capture_output=True, text=True, check=False, timeout=LONGEST
+        [*node, str(compiled), server.url, TOKEN], capture_output=True, text=True, check=False, timeout=MAX_WAIT_SECONDS
     )
 
     assert done.returncode == 0, done.stdout + done.stderr

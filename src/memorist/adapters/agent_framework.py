@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from memorist.adapters.documents import check_project
+from memorist.adapters.project_documents import check_project
 from memorist.adapters.session_items import SessionItem, SessionItems, copy_item, find_texts
 from memorist.engine import Memorist
 from memorist.errors import MissingExtra

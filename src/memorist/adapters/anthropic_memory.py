@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 
-from memorist.adapters.documents import check_project
+from memorist.adapters.project_documents import check_project
 from memorist.engine import Memorist
 from memorist.errors import AlreadyExists, MemoristError, MissingExtra, NotFound
 from memorist.present.framing import describe_error

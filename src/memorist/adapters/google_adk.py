@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from memorist.adapters.documents import ProjectDocuments
+from memorist.adapters.project_documents import ProjectDocuments
 from memorist.adapters.session_items import add_turns, session_id_of
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, MissingExtra

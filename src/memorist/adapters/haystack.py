@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Self
 
-from memorist.adapters.documents import ProjectDocuments
-from memorist.adapters.exact_pages import list_exact, search_exact
+from memorist.adapters.project_documents import ProjectDocuments, list_exact, search_exact
 from memorist.engine import Memorist, open_memory
 from memorist.errors import AlreadyExists, InvalidInput, MissingExtra
 from memorist.nesting import refuse_excess

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
-from memorist.adapters.documents import ProjectDocuments, check_project, quote_project
-from memorist.adapters.exact_pages import NEAREST
+from memorist.adapters.project_documents import NEAREST, ProjectDocuments, check_project, quote_project
 from memorist.adapters.session_items import SessionItem, SessionItems
 from memorist.embed import create_embedder
 from memorist.embed.base import Embedder, embed_documents, embed_query

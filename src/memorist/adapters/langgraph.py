@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from memorist.adapters.exact_pages import list_exact, search_exact
+from memorist.adapters.project_documents import list_exact, search_exact
 from memorist.engine import Memorist, open_memory
 from memorist.errors import MissingExtra, NotFound
 from memorist.records import Hit, Memory

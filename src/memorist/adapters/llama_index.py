@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memorist.adapters.documents import check_project
+from memorist.adapters.project_documents import check_project
 from memorist.adapters.session_items import SessionItem, SessionItems
 from memorist.engine import Memorist
 from memorist.errors import MissingExtra

@@ -8,7 +8,7 @@ was opened with `redact=False`. Every call runs in a thread, so the event loop i
 import asyncio
 from typing import Any
 
-from memorist.adapters.documents import check_project
+from memorist.adapters.project_documents import check_project
 from memorist.adapters.session_items import SessionItem, SessionItems, copy_item, find_texts
 from memorist.engine import Memorist
 from memorist.errors import MissingExtra

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from memorist.adapters.documents import check_project
+from memorist.adapters.project_documents import check_project
 from memorist.engine import Memorist
 from memorist.engine.project_view import ProjectView
 from memorist.engine.prompts import for_model

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from memorist.adapters.documents import check_project, quote_project
+from memorist.adapters.project_documents import check_project, quote_project
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
 from memorist.ids import new_id

@@ -11,10 +11,10 @@ from memorist import validation
 from memorist.arguments import DEFAULT_TOOL_HITS, Meta
 from memorist.chat.providers import Tool, ToolCall
 from memorist.contract import describe_arguments, describe_call, operation_of
-from memorist.documents import DocumentHit
 from memorist.engine import Memorist
 from memorist.engine.prompts import record_hits, record_option
 from memorist.errors import InvalidInput, MemoristError
+from memorist.file_records import DocumentHit
 from memorist.ingest.redaction import redaction_report
 from memorist.present.framing import as_data, as_one_line, describe_error
 from memorist.present.render import timestamp

@@ -25,9 +25,9 @@ from memorist.cli.options import (
     secret_options,
     style,
 )
-from memorist.documents import DocumentHit, IndexProgress, IndexReport
 from memorist.engine.documents import Documents
 from memorist.errors import InvalidInput
+from memorist.file_records import DocumentHit
 from memorist.present.render import (
     count_of,
     display_path,
@@ -40,6 +40,7 @@ from memorist.present.render import (
     report_lines,
     results_json,
 )
+from memorist.reports import IndexProgress, IndexReport
 
 _NO_FILES = "No files are indexed; `memorist index PATH` indexes them."
 

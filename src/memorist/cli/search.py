@@ -20,9 +20,9 @@ from memorist.cli.options import (
     read_argument,
     style,
 )
-from memorist.documents import DocumentHit
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput
+from memorist.file_records import DocumentHit
 from memorist.present.render import (
     describe_lens,
     document_hit_text,

@@ -13,10 +13,9 @@ import click
 from memorist.cli.app import CommandContext, CommandGroup, complete_path
 from memorist.cli.options import ProgressBar, answer_options, drop_unset, print_answer, print_json, secret_options
 from memorist.config import is_file_path, is_missing_or_empty
-from memorist.documents import DiscoveredSource, ImportReport
 from memorist.errors import InvalidInput, MissingExtra
 from memorist.present.render import count_of, printable, printable_json, record_json
-from memorist.reports import MigrationReport
+from memorist.reports import DiscoveredSource, ImportReport, MigrationReport
 
 _MAX_REASONS = 20  # that are shown
 _MAX_REASON_CHARACTERS = 1000

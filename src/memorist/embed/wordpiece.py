@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Self
 
 BUNDLED_FOLDER = Path(__file__).with_name("bundled")  # of the embedding model and the vocabulary
 MAX_TOKENS = 256
@@ -49,7 +50,7 @@ class WordPiece:
         self._cache: dict[str, tuple[int, ...]] = {}
 
     @classmethod
-    def from_lines(cls, lines: str) -> "WordPiece":
+    def from_lines(cls, lines: str) -> Self:
         """Read the text of a `vocab.txt`: one piece a line, whose id is the number of the line."""
         return cls({piece: number for number, piece in enumerate(lines.removesuffix("\n").split("\n"))})
 

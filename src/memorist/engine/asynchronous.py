@@ -14,7 +14,6 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from weakref import finalize
 
 from memorist import validation
-from memorist.documents import IndexReport
 from memorist.engine import open_memory
 from memorist.engine.documents import Documents, Paths
 from memorist.engine.facts import Facts
@@ -28,6 +27,7 @@ from memorist.engine.searches import Searches
 from memorist.engine.sessions import Sessions
 from memorist.engine.transfer import Transfer
 from memorist.forks import renew_after_fork
+from memorist.reports import IndexReport
 from memorist.time_limit import cancel_with
 from memorist.views import Change
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from memorist import validation
 from memorist.arguments import MAX_PAGE, Budget, Filter, Meta, MetadataFilter
 from memorist.contract import operation
-from memorist.documents import DocumentHit
 from memorist.embed.wordpiece import count_tokens
 from memorist.engine.room import Room
 from memorist.engine.search import Searcher
+from memorist.file_records import DocumentHit
 from memorist.metadata_filter import Condition
 from memorist.present.context import ContextBlock, HitContext
 from memorist.records import RELEVANT, TURN, Hit, Memory, RecalledMemory, Results

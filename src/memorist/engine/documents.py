@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 from memorist import validation
 from memorist.arguments import Cursor, DocumentFilters, Limit, Meta, Mode, ProfileName, ProfileOptions, QueryText
 from memorist.contract import local_only, operation
-from memorist.documents import Document, DocumentLink, IndexedFile, IndexProgress, IndexReport
 from memorist.embed.base import token_counter
 from memorist.engine.finding import refuse_unknown, split_options
 from memorist.engine.paging import check_cursor, next_cursor, parse_position
 from memorist.engine.room import Room
 from memorist.engine.search import Searcher
 from memorist.errors import InvalidInput, StoreBusy
+from memorist.file_records import Document, DocumentLink, IndexedFile
 from memorist.records import Results
+from memorist.reports import IndexProgress, IndexReport
 from memorist.views import ChunkPage, DocumentChunk, DocumentPage
 
 if TYPE_CHECKING:

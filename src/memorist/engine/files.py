@@ -8,9 +8,9 @@ from typing import Any
 from memorist import validation
 from memorist.arguments import FilePath
 from memorist.contract import names_unknown, operation
-from memorist.documents import File
 from memorist.engine.room import Room
 from memorist.errors import ChangedMeanwhile, InvalidInput, NotFound
+from memorist.file_records import File
 from memorist.records import FILE, Memory
 
 # A memory cannot be empty, a file can. An empty file is stored under this text, with its real one in the metadata.

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 
-from memorist.documents import DocumentHit
 from memorist.embed.wordpiece import count_tokens
 from memorist.engine.context import recall_memory
 from memorist.engine.memory import Memorist
 from memorist.engine.project_view import ProjectView
 from memorist.engine.resources import Resources
+from memorist.file_records import DocumentHit
 from memorist.records import Results
 
 

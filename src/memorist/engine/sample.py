@@ -1,7 +1,7 @@
 """A sample: a small memory about an invented software project, for a demonstration and for a first look."""
 
-from memorist.documents import ImportReport
 from memorist.engine.memory import Memorist
+from memorist.reports import ImportReport
 
 SAMPLE_PROJECT = "shop"
 

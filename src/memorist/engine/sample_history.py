@@ -7,11 +7,11 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from memorist.documents import ImportReport
 from memorist.engine.memory import Memorist
 from memorist.engine.sample import SAMPLE_MEMORIES, SAMPLE_PROJECT
 from memorist.errors import NotFound
 from memorist.records import Memory
+from memorist.reports import ImportReport
 
 _OTHER_PROJECT = "mobile"
 _SOURCE = "sample"

@@ -9,8 +9,8 @@ from typing import Any
 
 from memorist import validation
 from memorist.arguments import TimeLike
-from memorist.documents import DocumentHit
 from memorist.engine.resources import Resources
+from memorist.file_records import DocumentHit
 from memorist.ids import new_id
 from memorist.records import Lens, Recall, RecalledMemory, Reinforcement, Results
 from memorist.search.options import apply_options, find_profile, parse_mode, split_use_vector

@@ -12,13 +12,12 @@ from memorist.arguments import Allowances, Meta
 from memorist.atomic_file import is_stream, make_folder, open_output
 from memorist.config import UserFolders
 from memorist.contract import LINES, MULTIPART, local_only, names_unknown, operation
-from memorist.documents import DiscoveredSource, ImportReport
 from memorist.engine.room import Room
 from memorist.errors import InvalidInput, MissingExtra
 from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import Progress, offset_progress
 from memorist.profiles import SENTENCE_MODELS
-from memorist.reports import SalvageReport
+from memorist.reports import DiscoveredSource, ImportReport, SalvageReport
 from memorist.store.export import ExportRecord
 
 if TYPE_CHECKING:
@@ -219,8 +218,8 @@ class Transfer(Room):
     ) -> Iterator[tuple[set[str], set[str]]]:
         """Yield the ids of conversations, or of memories, in batches: all of them, and those with anything new."""
         from memorist.importers.conversations import ImportCounter, ImportOptions, has_files, read_batches
+        from memorist.importers.export_records import Redactor
         from memorist.importers.memory_databases import MemoryDatabase
-        from memorist.importers.records import Redactor
 
         if program.keeps_memories:
             database = MemoryDatabase(path, program.name, None, Redactor(None))
@@ -243,7 +242,7 @@ class Transfer(Room):
         self, file: Path, format: str, options: "ImportOptions", progress: Progress | None
     ) -> ImportReport:
         """Import a file that holds memories as records: an export, notes, memories of mem0 and of other programs."""
-        from memorist.importers.records import Redactor
+        from memorist.importers.export_records import Redactor
 
         redactor = Redactor(options.redaction.allow if options.redaction.on else None)
         if format == OWN:

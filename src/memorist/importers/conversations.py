@@ -17,7 +17,6 @@ from pathlib import Path
 from uuid import UUID, uuid5
 
 from memorist import validation
-from memorist.documents import ImportReport
 from memorist.errors import InvalidInput, MissingExtra
 from memorist.importers.formats.values import parse_label
 from memorist.importers.input_file import open_input
@@ -27,6 +26,7 @@ from memorist.ingest.vectorizer import BATCH
 from memorist.ingest.walk import FoundFile, Walk
 from memorist.records import TURN, ConversationBatch, MemoryDraft
 from memorist.redact import redact
+from memorist.reports import ImportReport
 from memorist.store.records import ConversationResult
 
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".jsonl.zst", ".zip")  # of files that may hold conversations

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from memorist.config import UserFolders
 from memorist.importers.memory_databases import CLAUDE_MEM, MCP_MEMORY_SERVICE, TABLES
-
-_VSCODE_FOLDERS = ("Code", "Code - Insiders", "VSCodium")
+from memorist.importers.transcripts import FORMATS
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +37,7 @@ class Program:
 
 
 _PROGRAMS = (
-    Program("claude-code", "Claude Code", ("{claude}/projects",)),
-    Program("codex", "Codex", ("{codex}/sessions", "{codex}/archived_sessions")),
-    Program("gemini-cli", "Gemini CLI", ("{gemini}/.gemini/tmp/*/chats",)),
-    Program("cursor", "Cursor", ("{settings}/Cursor/User/globalStorage/state.vscdb",)),
-    Program("opencode", "opencode", ("{data}/opencode/*.db", "{data}/opencode/storage/session")),
-    Program("zed", "Zed", ("{zed-data}/threads/threads.db",)),
-    Program(
-        "vscode",
-        "VS Code",
-        tuple(
-            f"{{settings}}/{folder}/User/{place}"
-            for folder in _VSCODE_FOLDERS
-            for place in ("workspaceStorage/*/chatSessions", "globalStorage/emptyWindowChatSessions")
-        ),
-    ),
+    *(Program(format.name, format.program, format.places) for format in FORMATS.values() if format.places),
     Program(CLAUDE_MEM, "claude-mem", ("{claude-mem}/claude-mem.db",)),
     Program(MCP_MEMORY_SERVICE, "mcp-memory-service", ("{mcp-memory}/sqlite_vec.db",)),
 )

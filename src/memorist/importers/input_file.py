@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from memorist import validation
-from memorist.documents import ImportReport
 from memorist.errors import InvalidInput, MissingExtra
 from memorist.importers.json_limits import ADVICE, current_limits
+from memorist.reports import ImportReport
 
 _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _SUFFIXES = (".gz", ".zst")

@@ -8,9 +8,9 @@ from typing import Any
 
 from memorist import validation
 from memorist.errors import InvalidInput
+from memorist.importers.export_records import Redactor, derive_id, memory_record
 from memorist.importers.input_file import describe_too_large, max_document_bytes
 from memorist.importers.json_limits import load_json
-from memorist.importers.records import Redactor, derive_id, memory_record
 from memorist.store.export import ExportRecord
 
 _TEXT_KEYS = ("memory", "text", "data")

@@ -12,9 +12,9 @@ from typing import Any
 
 from memorist import validation
 from memorist.errors import InvalidInput
+from memorist.importers.export_records import Redactor, derive_id, memory_record
 from memorist.importers.formats.values import parse_label, parse_object, parse_time
 from memorist.importers.json_limits import load_json
-from memorist.importers.records import Redactor, derive_id, memory_record
 from memorist.store.export import ExportRecord
 from memorist.store.sqlite.foreign import ForeignDatabase, has_tables, is_sqlite, open_foreign
 

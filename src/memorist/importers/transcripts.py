@@ -12,7 +12,7 @@ import struct
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -20,9 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from memorist.errors import InvalidInput
-from memorist.importers.formats.catalog import FORMATS
+from memorist.importers.formats.claude_code import CLAUDE_CODE
+from memorist.importers.formats.codex import CODEX
 from memorist.importers.formats.conversation import ConversationBuilder, ImportedConversation, TranscriptFormat, Turn
-from memorist.importers.formats.messages import is_message_list
+from memorist.importers.formats.cursor import CURSOR
+from memorist.importers.formats.gemini import GEMINI
+from memorist.importers.formats.messages import OPENAI, PLAIN_LINES, is_message_list
+from memorist.importers.formats.opencode import OPENCODE
+from memorist.importers.formats.vscode import VSCODE
+from memorist.importers.formats.web_exports import CHATGPT, CLAUDE
+from memorist.importers.formats.zed import ZED
 from memorist.importers.input_file import describe_too_large, max_document_bytes, read_document
 from memorist.importers.json_limits import JsonBudget, check_json
 from memorist.importers.memorist_export import is_export
@@ -31,6 +38,11 @@ from memorist.validation import choice
 
 __all__ = ["FORMATS", "ImportProblem", "ImportedConversation", "Turn", "read_conversations"]
 
+# In the order in which a file is compared with them
+FORMATS: Mapping[str, TranscriptFormat] = {
+    format.name: format
+    for format in (CLAUDE_CODE, CODEX, GEMINI, CURSOR, OPENCODE, ZED, VSCODE, CHATGPT, CLAUDE, OPENAI, PLAIN_LINES)
+}
 _MAX_LINE_CHARACTERS = 100_000_000  # lines may hold images, and so have megabytes
 _MAX_PROBED = 1000  # the format must show in the first lines, or entries of a document
 _HEAD_BYTES = 1 << 16  # enough to tell lines from a document
@@ -69,12 +81,12 @@ def read_conversations(file: Path, *, format: str | None = None, tools: bool = F
         if format is None and is_export(file):  # its memories have a content, as messages do
             raise InvalidInput(f"{file} is an export of Memorist, not a conversation; use `memorist import`")
         if is_sqlite(file):
-            return _guard(file, _open_database(file, formats, expected, tools))
+            return _yield_conversations(file, _open_database(file, formats, expected, tools))
         attempts = (_try_lines, _try_documents) if _looks_like_lines(file) else (_try_documents, _try_lines)
         problems: list[str] = []
         for attempt in attempts:
             if conversations := attempt(file, formats, tools, problems):
-                return _guard(file, conversations)
+                return _yield_conversations(file, conversations)
     reasons = "".join(f" ({problem})" for problem in problems)
     raise InvalidInput(f"{file} holds no conversation; expected {expected}{reasons}")
 
@@ -92,7 +104,7 @@ def _translate_os_errors(file: Path) -> Iterator[None]:
         raise InvalidInput(f"cannot read {file}: {exc.strerror or exc}") from exc
 
 
-def _guard(file: Path, conversations: _Conversations) -> _Conversations:
+def _yield_conversations(file: Path, conversations: _Conversations) -> _Conversations:
     with _translate_os_errors(file):
         yield from conversations
 

@@ -23,15 +23,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.documents import ChunkDraft, FileDraft, IndexedFile, IndexProgress, IndexReport
 from memorist.embed.base import TokenCounter, truncate_to_tokens
 from memorist.errors import EmbedderError, InvalidInput, MissingExtra, StoreBusy, StoreCorrupt, StoreError
+from memorist.file_records import ChunkDraft, FileDraft, IndexedFile
 from memorist.ingest.markdown import ParsedDocument
 from memorist.ingest.readers import UnreadableFile, decode_source, extracts_text, parse_file, read_bytes
 from memorist.ingest.vectorizer import BATCH, TITLE_TOKENS, Vectorizer
 from memorist.ingest.walk import MAX_FILE_BYTES, FoundFile, SkippedPath, Walk, may_exist
 from memorist.records import SECTORS, Model
 from memorist.redact import redact
+from memorist.reports import IndexProgress, IndexReport
 from memorist.store.store import Store
 from memorist.validation import MAX_NAME_CHARACTERS, MAX_TAGS
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memorist.documents import DocumentHit
+from memorist.file_records import DocumentHit
 from memorist.present.framing import as_data, as_one_line
 from memorist.present.render import timestamp
 from memorist.records import Hit, Memory

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from memorist.documents import DocumentHit
+from memorist.file_records import DocumentHit
 from memorist.present.render import timestamp
 from memorist.records import Hit
 from memorist.schemas import Schema

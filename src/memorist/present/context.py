@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memorist.documents import DocumentHit
 from memorist.embed.base import TokenCounter, truncate_to_tokens
+from memorist.file_records import DocumentHit
 from memorist.present.framing import CAUTION, as_one_line, frame_element
 from memorist.records import Hit, Memory, Session
 from memorist.text.snippet import ELLIPSIS, preview, strip_marks

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from memorist.documents import Document, DocumentHit, IndexReport
+from memorist.file_records import Document, DocumentHit
 from memorist.ids import shorten_id
 from memorist.records import Fact, Hit, Lens, Memory, Recall, Related, Relation, Results, Session, Timeline
+from memorist.reports import IndexReport
 from memorist.text.snippet import MARK, UNMARK, preview
 
 Style = Callable[..., str]  # click.style's signature: text, then fg, bold, dim ...

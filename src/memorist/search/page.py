@@ -6,7 +6,7 @@ from datetime import datetime
 
 import numpy as np
 
-from memorist.documents import ChunkLocation, DocumentHit, StoredChunk
+from memorist.file_records import ChunkLocation, DocumentHit, StoredChunk
 from memorist.profiles import MatchLabels, Profile
 from memorist.records import Hit, Memory, Query
 from memorist.search.candidates import Ranking

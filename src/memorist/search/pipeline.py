@@ -19,8 +19,8 @@ from functools import partial
 from typing import Any
 
 from memorist.arguments import Filter
-from memorist.documents import DocumentHit
 from memorist.embed.base import ActiveModel, Reranker
+from memorist.file_records import DocumentHit
 from memorist.profiles import Profile
 from memorist.records import Hit, Lens, Model, Query, Results
 from memorist.search.candidates import Candidates, Places, Ranking, gather_candidates

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorist import validation
-from memorist.documents import ChunkDraft, ChunkLocation, Document, FileDraft, IndexedFile, StoredChunk
 from memorist.errors import AlreadyExists, Hint, InvalidInput, NotFound
+from memorist.file_records import ChunkDraft, ChunkLocation, Document, FileDraft, IndexedFile, StoredChunk
 from memorist.ids import new_id
 from memorist.records import FILE, Memory, MemoryDraft, Model
 from memorist.store.database import Connection, Database

@@ -19,7 +19,6 @@ from uuid import uuid4
 from memorist import __version__, validation
 from memorist.arguments import MAX_PAGE
 from memorist.contract import EVENTS, JSON, LINES, MULTIPART, Operation, Transport
-from memorist.documents import ImportReport
 from memorist.engine.memory import Memorist
 from memorist.engine.transfer import open_export
 from memorist.errors import ConfigError, InvalidInput, MemoristError, StoreError
@@ -27,6 +26,7 @@ from memorist.http import Answer, HttpClient, Unreachable
 from memorist.nesting import refuse_excess
 from memorist.present.codec import decode
 from memorist.records import check_version
+from memorist.reports import ImportReport
 from memorist.views import Change, ReviewPage
 from memorist.web.problems import BASE, ERROR_CLASSES, URN
 

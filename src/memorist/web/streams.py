@@ -22,10 +22,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
 from memorist.contract import MULTIPART, Operation
-from memorist.documents import ImportReport
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, MemoristError
 from memorist.importers.json_limits import UPLOAD_LIMITS, limit_json
+from memorist.reports import ImportReport
 from memorist.schemas import validate_object
 from memorist.web.problems import Refusal
 from memorist.web.requests import refuse_large

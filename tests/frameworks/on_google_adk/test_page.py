@@ -1,6 +1,6 @@
 """The page of this framework does what it says."""
 
-from pages import ROOT, run_examples
+from doc_pages import ROOT, run_examples
 
 
 def test_the_examples_of_the_page_print_what_it_says() -> None:

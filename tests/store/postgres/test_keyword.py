@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import memorist
-from keyword_twins import Twins, copy_memories, open_twins
+from keyword_parity import IndexPair, copy_memories, open_pair
 from memorist.arguments import NO_FILTER, Filter
 from memorist.profiles import ALL_COLUMNS
 from memorist.records import Query, Term
@@ -81,21 +81,21 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def twins(filled: Path, postgres_url: str) -> Iterator[Twins]:
-    opened = open_twins(filled, postgres_url)
+def twins(filled: Path, postgres_url: str) -> Iterator[IndexPair]:
+    opened = open_pair(filled, postgres_url)
     yield opened
     opened.database.close()
 
 
 class TestBothBackends:
     @pytest.mark.parametrize("grammar", ["auto", "and", "or", "or_prefix"])
-    def test_find_the_same(self, twins: Twins, grammar: str) -> None:
+    def test_find_the_same(self, twins: IndexPair, grammar: str) -> None:
         differences = [
             difference for filter in FILTERS for text in QUERIES for difference in twins.compare(text, grammar, filter)
         ]
         assert differences == []
 
-    def test_find_the_same_by_expressions(self, twins: Twins) -> None:
+    def test_find_the_same_by_expressions(self, twins: IndexPair) -> None:
         differences = [
             difference
             for filter in FILTERS[:4]
@@ -105,11 +105,11 @@ class TestBothBackends:
         assert differences == []
 
     @pytest.mark.parametrize("limit", [1, 5])
-    def test_find_the_same_of_a_short_page(self, twins: Twins, limit: int) -> None:
+    def test_find_the_same_of_a_short_page(self, twins: IndexPair, limit: int) -> None:
         assert [each for text in QUERIES for each in twins.compare(text, limit=limit, page=1)] == []
 
     @pytest.mark.parametrize("rows", [20, 60])
-    def test_find_the_same_behind_the_guard(self, twins: Twins, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    def test_find_the_same_behind_the_guard(self, twins: IndexPair, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
         monkeypatch.setattr("memorist.store.keyword_search.PRUNING_ROWS", rows)
         for module in ("keyword_search", "postgres.keyword"):
             monkeypatch.setattr(f"memorist.store.{module}.FILTERED_PRUNING_ROWS", 2 * rows)
@@ -118,7 +118,7 @@ class TestBothBackends:
         differences = [each for filter in FILTERS for text in QUERIES for each in twins.compare(text, "auto", filter)]
         assert differences == []
 
-    def test_select_the_same(self, twins: Twins) -> None:
+    def test_select_the_same(self, twins: IndexPair) -> None:
         # Of unspaced script, SQLite counts what the expression matches, though it searches for its pairs of characters.
         queries = [parse_query(text, "fts5") for text in EXPRESSIONS if text.isascii()]
         for query in (*queries, *(parse_query(text, "auto") for text in QUERIES)):
@@ -134,7 +134,7 @@ class TestBothBackends:
                     assert (ours, passed) == (theirs, also), query
 
     def test_texts_that_share_words_are_looked_up_once_on_postgresql(
-        self, twins: Twins, monkeypatch: pytest.MonkeyPatch
+        self, twins: IndexPair, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lookups: list[str] = []
         select = PostgresKeywordIndex.select_sharing
@@ -152,7 +152,7 @@ class TestBothBackends:
         assert len(theirs) == 200  # though there are more than are looked for at first
         assert lookups == ["one"]
 
-    def test_know_the_same_words(self, twins: Twins) -> None:
+    def test_know_the_same_words(self, twins: IndexPair) -> None:
         terms = [
             Term(word, prefix=prefix) for word in (*WORDS, "zzz", "dep", "deploy server") for prefix in (False, True)
         ]
@@ -165,7 +165,7 @@ class TestBothBackends:
                 assert vocabulary.find_similar(file, word) == twins.index.find_similar(connection, word), word
 
 
-def select_on_sqlite(twins: Twins, query: Query, scope: Scope, filtered: bool) -> tuple[dict[int, int], bool]:
+def select_on_sqlite(twins: IndexPair, query: Query, scope: Scope, filtered: bool) -> tuple[dict[int, int], bool]:
     """Return the keys of all that matches, and whether they are known to pass the filter."""
     with twins.store._pool.reading() as connection:
         index = twins.store._keyword
@@ -282,7 +282,7 @@ class TestLimits:
             memory.add("the cat " * 400 + "needle", on_near_duplicate="off")
             memory.add("a cat and a needle in hay, see ADR-016", on_near_duplicate="off")
             memory.add("in needle, adr and 016", on_near_duplicate="off")
-        twins = open_twins(path, postgres_url)
+        twins = open_pair(path, postgres_url)
         queries = (
             "needle",
             "cat",

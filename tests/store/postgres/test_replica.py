@@ -13,8 +13,8 @@ import pytest
 from memorist.errors import StoreError
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.pool import split_options
-from patience import LONGEST
 from postgres_server import REPLICATED, Server, url_of
+from timeouts import MAX_WAIT_SECONDS
 
 INSERT = "insert into lenses(namespace, name, definition) values ('default', ?, '{}')"
 
@@ -58,7 +58,7 @@ def read(database: PostgresDatabase) -> tuple[bool, list[str]]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONGEST
+    deadline = time.monotonic() + MAX_WAIT_SECONDS
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)

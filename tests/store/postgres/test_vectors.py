@@ -22,7 +22,7 @@ from memorist.store.postgres.vectors import PostgresVectors, quote_text
 from memorist.store.records import EmbeddingJob, Part, Scope
 from memorist.store.rows import memories_table
 from memorist.store.vectors import compare_stored, load_passages, vector_column
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 
 DIMENSIONS = 8
 MODEL, OTHER = Model("test:one", DIMENSIONS), Model("test:two", DIMENSIONS)
@@ -609,7 +609,7 @@ class TestIndex:
         space.nearest()
         for thread in threading.enumerate():
             if thread.name == "memorist-index":
-                thread.join(LONGEST)
+                thread.join(MAX_WAIT_SECONDS)
 
         assert threading.active_count() <= before
         assert space.run("select count(*) from pg_class where relname like '%vectors_nearest_%'") == [(2,)]

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from made_once import kept_folder, make_once
 from node_packages import fetch_package, find_node
+from shared_folders import cached_folder, make_once
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -59,7 +59,7 @@ def find_browser() -> BrowserProgram:
 
 
 def _fetch_browser() -> BrowserProgram:
-    folder = make_once(kept_folder("chromium", _CARRIED_VERSION), _unpack_browser)
+    folder = make_once(cached_folder("chromium", _CARRIED_VERSION), _unpack_browser)
     environ = {"LD_LIBRARY_PATH": str(folder / "lib")}
     if not _FONT_SETTINGS.exists():  # it ends at the first letter to be drawn where it finds no font
         environ["FONTCONFIG_FILE"] = str(folder / "fonts.conf")

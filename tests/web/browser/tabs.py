@@ -9,10 +9,10 @@ from typing import Any
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, expect
 
-from patience import LONGEST
+from timeouts import MAX_WAIT_SECONDS
 from web_server import TOKEN, WebServer
 
-WAIT_MS = LONGEST * 1000
+WAIT_MS = MAX_WAIT_SECONDS * 1000
 
 
 @dataclass

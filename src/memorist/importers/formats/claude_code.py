@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from memorist.importers.formats.conversation import ConversationBuilder, LineReader, TranscriptFormat, add_tools
+from memorist.importers.formats.conversation import ConversationBuilder, LineReader, TranscriptFormat
 from memorist.importers.formats.values import (
     SESSION_KEYS,
     as_object,
@@ -13,9 +13,7 @@ from memorist.importers.formats.values import (
     first_value,
     look_up,
     parse_id,
-    parse_time,
     parse_title,
-    project_of_folder,
 )
 
 _GENERATED_FLAGS = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
@@ -74,7 +72,7 @@ class _ClaudeCodeLines(LineReader):
             return "the line has no message"
         if message.get("model") == "<synthetic>":  # an error message, or a word in place of an answer
             return None
-        at, content = parse_time(line.get("timestamp")), message.get("content")
+        at, content = line.get("timestamp"), message.get("content")
         text = extract_text(content, _strip_wrappers if kind == "user" else str.strip)
         if text or tools:
             self._seen.update(id for id in (uuid, parse_id(queued.get("source_uuid"))) if id)
@@ -83,14 +81,14 @@ class _ClaudeCodeLines(LineReader):
         if queued:
             builder.queued = text
         if not repeated and text != "(no content)":
-            builder.add("tool" if aside else str(kind), text, at, uuid, "agent" if aside else None)
+            builder.add("tool" if aside else str(kind), text, at, uuid, tool="agent" if aside else None)
         if tools:
-            add_tools(builder, content, at, uuid)
+            builder.add_tool_parts(content, at, uuid)
         return None
 
 
 def _add_claude_code_details(builder: ConversationBuilder, line: Mapping[str, Any], summary: str | None) -> None:
-    builder.project = builder.project or project_of_folder(line.get("cwd"))
+    builder.describe(folder=line.get("cwd"))
     rank, key = look_up(_TITLE_LINES, line.get("type")) or (1, "")
     title = summary if rank == 1 else parse_title(line.get(key))
     if title and rank >= builder.title_rank:
@@ -113,5 +111,10 @@ def _strip_wrappers(text: str) -> str:
 
 
 CLAUDE_CODE = TranscriptFormat(
-    "claude-code", "a Claude Code session (JSONL)", _is_claude_code, open_lines=_ClaudeCodeLines
+    "claude-code",
+    "a Claude Code session (JSONL)",
+    "Claude Code",
+    ("{claude}/projects",),
+    matches=_is_claude_code,
+    open_lines=_ClaudeCodeLines,
 )

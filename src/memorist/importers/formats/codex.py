@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from memorist.importers.formats.conversation import ConversationBuilder, LineReader, TranscriptFormat, add_call
+from memorist.importers.formats.conversation import ConversationBuilder, LineReader, TranscriptFormat
 from memorist.importers.formats.values import (
     as_object,
     as_text,
@@ -18,9 +18,7 @@ from memorist.importers.formats.values import (
     look_up,
     parse_id,
     parse_object,
-    parse_time,
     parse_title,
-    project_of_folder,
 )
 
 _KINDS = ("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state")
@@ -70,29 +68,27 @@ class _CodexLines(LineReader):
         if self._is_subagent and not tools:
             return None
         if kind == "session_meta":
-            builder.created = builder.created or parse_time(record.get("timestamp"))
-            builder.project = builder.project or project_of_folder(record.get("cwd"))
-            builder.title = builder.title or _read_titles(self._title_file).get(self._session)
+            title = None if builder.title else _read_titles(self._title_file).get(self._session)
+            builder.describe(title=title, folder=record.get("cwd"), created=record.get("timestamp"))
         elif kind == "event_msg" and record.get("type") == "thread_rolled_back":
             _drop_turns(builder, record.get("num_turns"))
         elif kind == "response_item":
-            _add_record(builder, record, line, tools)
+            _add_item(builder, record, line.get("timestamp"), tools)
         return None
 
 
-def _add_record(builder: ConversationBuilder, record: Mapping[str, Any], line: Mapping[str, Any], tools: bool) -> None:
-    kind, at, id = record.get("type"), parse_time(line.get("timestamp")), parse_id(record.get("id"))
-    if id in builder.ids:  # a session that was moved to another file repeats them
+def _add_item(builder: ConversationBuilder, record: Mapping[str, Any], at: Any, tools: bool) -> None:
+    kind, id, call = record.get("type"), record.get("id"), record.get("call_id")
+    if builder.has_turn(id):  # a session that was moved to another file repeats them
         return
     if kind == "message" and record.get("role") in ("user", "assistant"):
         clean_part = _strip_context if record["role"] == "user" else str.strip
         builder.add(record["role"], extract_text(record.get("content"), clean_part), at, id)
     elif tools and (keys := look_up(_CALLS, kind)):
         name, arguments = (record.get(key) for key in keys)
-        add_call(builder, record.get("call_id"), name, arguments, at, id)
+        builder.add_call(call, name, arguments, at, id)
     elif tools and as_text(kind).endswith("_call_output"):
-        name = look_up(builder.calls, record.get("call_id")) or "tool"
-        builder.add("tool", extract_text(record.get("output")), at, id, name)
+        builder.add_output(call, None, record.get("output"), at, id)
 
 
 def _strip_context(text: str) -> str:
@@ -127,4 +123,11 @@ def _parse_titles(file: Path, modified: int) -> Mapping[str, str]:
     return titles
 
 
-CODEX = TranscriptFormat("codex", "a session of Codex (JSONL)", _is_codex, open_lines=_CodexLines)
+CODEX = TranscriptFormat(
+    "codex",
+    "a session of Codex (JSONL)",
+    "Codex",
+    ("{codex}/sessions", "{codex}/archived_sessions"),
+    matches=_is_codex,
+    open_lines=_CodexLines,
+)

@@ -9,7 +9,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from memorist.importers.formats.values import as_list, as_object, as_text, digest, extract_text, look_up, parse_label
+from memorist.importers.formats.values import (
+    as_list,
+    as_object,
+    as_text,
+    digest,
+    extract_text,
+    look_up,
+    parse_id,
+    parse_label,
+    parse_time,
+    parse_title,
+    project_of_folder,
+)
 from memorist.store.sqlite.foreign import ForeignDatabase
 from memorist.validation import clean
 
@@ -38,9 +50,16 @@ class ImportedConversation:
     turns: tuple[Turn, ...]
 
 
+_UNNAMED_TOOL = "tool"
+
+
 @dataclass(slots=True)
 class ConversationBuilder:
-    """Collects a conversation while it is read."""
+    """
+    Collects a conversation while it is read.
+
+    Ids, times, names and contents are taken as a file has them, of whatever type: here they become what a turn holds.
+    """
 
     format: str
     id: str | None = None
@@ -55,12 +74,67 @@ class ConversationBuilder:
     calls: dict[str, str] = field(default_factory=dict)  # the name of each tool, by the id of its call
     queued: str | None = None  # the last message that was typed during an answer
 
-    def add(self, role: str, text: str, at: datetime | None, id: str | None, tool: str | None = None) -> None:
+    def describe(
+        self,
+        *,
+        id: Any = None,
+        title: Any = None,
+        project: Any = None,
+        folder: Any = None,
+        created: Any = None,
+        updated: Any = None,
+    ) -> None:
+        """Note what a file says of the conversation as a whole; what is known already stays."""
+        self.id = self.id or parse_id(id)
+        self.title = self.title or parse_title(title)
+        self.project = self.project or parse_label(project) or project_of_folder(folder)
+        self.created = self.created or parse_time(created)
+        self.updated = self.updated or parse_time(updated)
+
+    def select_messages(self, values: Any) -> Iterator[dict[str, Any]]:
+        """Yield the objects of a list, and count everything else in it as unreadable."""
+        for value in as_list(values):
+            if isinstance(value, dict):
+                yield value
+            else:
+                self.unreadable += 1
+
+    def has_turn(self, id: Any) -> bool:
+        return parse_id(id) in self.ids
+
+    def add(self, role: str, text: str, at: Any, id: Any, part: object = None, tool: str | None = None) -> None:
+        """Add a turn; one that is a part of a message has an id made of the message's and the name of the part."""
         if text := clean(text).strip():
+            id = parse_id(id)
+            if id is not None and part is not None:
+                id = f"{id}:{part}"
             known = id in self.ids
             if id is not None:
                 self.ids.add(id)
-            self.turns.append(Turn(None if known else id, role, text, at, tool))
+            self.turns.append(Turn(None if known else id, role, text, parse_time(at), tool))
+
+    def add_call(self, call: Any, name: Any, arguments: Any, at: Any, id: Any, part: object = None) -> None:
+        """Add the input of a tool; the output finds the name of the tool by the id of the call."""
+        tool = parse_label(name) or _UNNAMED_TOOL
+        if isinstance(call, str):
+            self.calls[call] = tool
+        with suppress(RecursionError):
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+            self.add("assistant", text, at, id, part, tool)
+
+    def add_output(self, call: Any, name: Any, output: Any, at: Any, id: Any, part: object = None) -> None:
+        """Add the output of a tool, which is named here or by its call."""
+        tool = parse_label(name) or look_up(self.calls, call) or _UNNAMED_TOOL
+        self.add("tool", extract_text(output), at, id, part, tool)
+
+    def add_tool_parts(self, content: Any, at: Any, id: Any) -> None:
+        """Add the tool calls and outputs among the parts of a message, in the form of Anthropic's API."""
+        for number, part in enumerate(as_list(content)):
+            kind = as_text(as_object(part).get("type"))
+            if kind.endswith("tool_use"):
+                self.add_call(part.get("id"), part.get("name"), part.get("input"), at, id, number)
+            elif kind.endswith("tool_result"):
+                self.add_output(part.get("tool_use_id"), None, part.get("content"), at, id, number)
 
     def repeats_last(self, text: str) -> bool:
         """Return True if the last turn is the same text, by the user."""
@@ -109,10 +183,16 @@ def _matches_nothing(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptFormat:
-    """A format: how it is called, recognised and read. A conversation is a JSON value, lines, or rows of a database."""
+    """
+    A format: how it is called, where it is found, recognised and read.
+
+    A conversation is a JSON value, lines, or rows of a database.
+    """
 
     name: str
     description: str  # completes "expected ..."
+    program: str = ""  # whose format it is, as people call it
+    places: tuple[str, ...] = ()  # files, folders and globs in which the program keeps conversations
     matches: Callable[[Any], bool] = _matches_nothing  # a JSON value, or a line
     read_value: Callable[[ConversationBuilder, Any, bool], None] | None = None  # adds a value to a builder
     complete: Callable[[Path, Any], Any] | None = None  # adds to a value what files beside its own say about it
@@ -121,29 +201,3 @@ class TranscriptFormat:
     tables: Mapping[str, Collection[str]] = field(default_factory=dict)  # with their columns, of a SQLite database
     read_database: Callable[[ForeignDatabase, Path, bool], Iterator[ConversationBuilder | str]] | None = None
     # yields conversations, which may have no turns, and why one cannot be read
-
-
-# Tool calls, as several formats write them
-
-
-def add_tools(builder: ConversationBuilder, content: Any, at: datetime | None, id: str | None) -> None:
-    """Add the tool calls and results among the parts of a message."""
-    for number, part in enumerate(as_list(content)):
-        kind = as_text(as_object(part).get("type"))
-        own_id = id and f"{id}:{number}"
-        if kind.endswith("tool_use"):
-            add_call(builder, part.get("id"), part.get("name"), part.get("input"), at, own_id)
-        elif kind.endswith("tool_result"):
-            name = look_up(builder.calls, part.get("tool_use_id")) or "tool"
-            builder.add("tool", extract_text(part.get("content")), at, own_id, name)
-
-
-def add_call(
-    builder: ConversationBuilder, call: Any, name: Any, arguments: Any, at: datetime | None, id: str | None
-) -> None:
-    name = parse_label(name) or "tool"
-    if isinstance(call, str):
-        builder.calls[call] = name
-    with suppress(RecursionError):
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        builder.add("assistant", text, at, id, name)

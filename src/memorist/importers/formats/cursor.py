@@ -17,10 +17,7 @@ from memorist.importers.formats.values import (
     first_value,
     look_up,
     parse_id,
-    parse_label,
     parse_object,
-    parse_time,
-    parse_title,
     project_of_folder,
 )
 from memorist.importers.formats.vscode import folder_of_uri
@@ -43,17 +40,17 @@ def _read_cursor(database: ForeignDatabase, file: Path, tools: bool) -> Iterator
             yield f"{row['key']} is not a JSON object"
             continue
         id = parse_id(value.get("composerId")) or parse_id(str(row["key"])[len(_CONVERSATION) :])
-        builder = ConversationBuilder("cursor", id=id, title=parse_title(first_value(value, ("name", "subtitle"))))
-        builder.created, builder.updated = parse_time(value.get("createdAt")), parse_time(value.get("lastUpdatedAt"))
-        builder.project = look_up(projects, id)
+        builder = ConversationBuilder("cursor", id=id, project=look_up(projects, id))
+        builder.describe(
+            title=first_value(value, ("name", "subtitle")),
+            created=value.get("createdAt"),
+            updated=value.get("lastUpdatedAt"),
+        )
         bubbles = list(_read_bubbles(database, value, id or ""))
         if bubbles and _is_unfinished(bubbles[-1], value):
             bubbles.pop()
-        for bubble in bubbles:
-            if bubble is None:
-                builder.unreadable += 1
-            else:
-                _add_bubble(builder, bubble, tools)
+        for bubble in builder.select_messages(bubbles):
+            _add_bubble(builder, bubble, tools)
         yield builder
 
 
@@ -83,20 +80,17 @@ def _is_unfinished(last: Mapping[str, Any] | None, value: Mapping[str, Any]) -> 
 
 
 def _add_bubble(builder: ConversationBuilder, bubble: Mapping[str, Any], tools: bool) -> None:
-    role, id = look_up(_ROLES, bubble.get("type")), parse_id(bubble.get("bubbleId"))
+    role, at, id = look_up(_ROLES, bubble.get("type")), bubble.get("createdAt"), bubble.get("bubbleId")
     if role is None:
         return
-    at = parse_time(bubble.get("createdAt"))
-    if builder.project is None:
-        builder.project = next(
-            filter(None, (project_of_folder(folder_of_uri(uri)) for uri in as_list(bubble.get("workspaceUris")))), None
-        )
+    for uri in as_list(bubble.get("workspaceUris")):
+        builder.describe(folder=folder_of_uri(uri))
     builder.add(role, extract_text(bubble.get("text")), at, id)
     call = as_object(bubble.get("toolFormerData"))
     if tools and call:
-        name = parse_label(call.get("name")) or "tool"
-        builder.add("assistant", extract_text(first_value(call, ("rawArgs", "params"))), at, id and f"{id}:call", name)
-        builder.add("tool", extract_text(call.get("result")), at, id and f"{id}:result", name)
+        name, arguments = call.get("name"), extract_text(first_value(call, ("rawArgs", "params")))
+        builder.add_call(None, name, arguments, at, id, "call")
+        builder.add_output(None, name, call.get("result"), at, id, "result")
 
 
 def _find_projects(file: Path) -> dict[str, str]:
@@ -120,4 +114,11 @@ def _find_projects(file: Path) -> dict[str, str]:
     return projects
 
 
-CURSOR = TranscriptFormat("cursor", "Cursor's state.vscdb", tables={_TABLE: _COLUMNS}, read_database=_read_cursor)
+CURSOR = TranscriptFormat(
+    "cursor",
+    "Cursor's state.vscdb",
+    "Cursor",
+    ("{settings}/Cursor/User/globalStorage/state.vscdb",),
+    tables={_TABLE: _COLUMNS},
+    read_database=_read_cursor,
+)

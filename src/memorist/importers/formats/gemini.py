@@ -8,18 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from memorist.importers.formats.conversation import ConversationBuilder, TranscriptFormat, add_call
-from memorist.importers.formats.values import (
-    as_list,
-    as_object,
-    extract_text,
-    first_value,
-    parse_id,
-    parse_label,
-    parse_time,
-    parse_title,
-    project_of_folder,
-)
+from memorist.importers.formats.conversation import ConversationBuilder, TranscriptFormat
+from memorist.importers.formats.values import as_list, as_object, extract_text, first_value
 
 _ROLES = {"user": "user", "gemini": "assistant"}  # other messages are notices of the program
 _CONTEXT_STARTS = ("<session_context>", "<hook_context>", "<scratchpad>", "<state_snapshot>")
@@ -69,15 +59,20 @@ def _find_root(file: Path, value: Any) -> Any:
 def _read_gemini(builder: ConversationBuilder, value: Any, tools: bool) -> None:
     if value.get("kind") == "subagent" and not tools:
         return
-    builder.id, builder.title = parse_id(value.get("sessionId")), parse_title(value.get("summary"))
-    builder.project = project_of_folder(value.get("root"))
-    builder.created, builder.updated = parse_time(value.get("startTime")), parse_time(value.get("lastUpdated"))
-    for message in as_list(value.get("messages")):
-        if not isinstance(message, dict) or not isinstance(kind := message.get("type"), str):
+    builder.describe(
+        id=value.get("sessionId"),
+        title=value.get("summary"),
+        folder=value.get("root"),
+        created=value.get("startTime"),
+        updated=value.get("lastUpdated"),
+    )
+    for message in builder.select_messages(value.get("messages")):
+        at, id, kind = message.get("timestamp"), message.get("id"), message.get("type")
+        if not isinstance(kind, str):
             builder.unreadable += 1
             continue
-        at, id, role = parse_time(message.get("timestamp")), parse_id(message.get("id")), _ROLES.get(kind)
-        if role is None or (id is not None and id in builder.ids):
+        role = _ROLES.get(kind)
+        if role is None or builder.has_turn(id):
             continue
         content = first_value(message, ("displayContent", "content")) if role == "user" else message.get("content")
         text = _extract_text(content)
@@ -94,22 +89,21 @@ def _extract_text(content: Any) -> str:
 
 def _add_calls(builder: ConversationBuilder, message: dict[str, Any]) -> None:
     for call in as_list(message.get("toolCalls")):
-        if not isinstance(call, dict):
+        if not isinstance(call, dict) or builder.has_turn(call.get("id")):
             continue
-        at, id = parse_time(call.get("timestamp")), parse_id(call.get("id"))
-        if id is not None and id in builder.ids:
-            continue
-        add_call(builder, call.get("id"), call.get("name"), call.get("args"), at, id)
+        at, id, name = call.get("timestamp"), call.get("id"), call.get("name")
+        builder.add_call(id, name, call.get("args"), at, id)
         for number, part in enumerate(as_list(call.get("result"))):
             output = as_object(as_object(as_object(part).get("functionResponse")).get("response"))
-            text = first_value(output, ("output", "error"))
-            builder.add("tool", extract_text(text), at, id and f"{id}:result{number}", parse_label(call.get("name")))
+            builder.add_output(id, name, first_value(output, ("output", "error")), at, id, f"result{number}")
 
 
 GEMINI = TranscriptFormat(
     "gemini-cli",
     "a session of Gemini CLI (JSONL or JSON)",
-    _is_gemini,
+    "Gemini CLI",
+    ("{gemini}/.gemini/tmp/*/chats",),
+    matches=_is_gemini,
     read_value=_read_gemini,
     join_lines=_join_lines,
     complete=_find_root,

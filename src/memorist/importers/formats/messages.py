@@ -3,25 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from memorist.importers.formats.conversation import (
-    ConversationBuilder,
-    LineReader,
-    TranscriptFormat,
-    add_call,
-    add_tools,
-)
+from memorist.importers.formats.conversation import ConversationBuilder, LineReader, TranscriptFormat
 from memorist.importers.formats.values import (
     SESSION_KEYS,
     as_list,
     as_object,
     extract_text,
     first_value,
-    look_up,
     parse_id,
     parse_label,
     parse_role,
-    parse_time,
-    parse_title,
 )
 
 _TEXT_KEYS = ("content", "text")
@@ -44,12 +35,14 @@ def is_message_list(value: Any) -> bool:
 
 def _read_openai(builder: ConversationBuilder, value: Any, tools: bool) -> None:
     head = as_object(value)
-    builder.id = parse_id(first_value(head, (*SESSION_KEYS, "id")))
-    builder.title = parse_title(first_value(head, ("title", "name")))
-    builder.project = parse_label(head.get("project"))
-    builder.created = parse_time(first_value(head, _TIME_KEYS))
-    for message in head.get("messages", []) if head else value:
-        if not isinstance(message, dict) or ("role" not in message and "type" not in message):
+    builder.describe(
+        id=first_value(head, (*SESSION_KEYS, "id")),
+        title=first_value(head, ("title", "name")),
+        project=head.get("project"),
+        created=first_value(head, _TIME_KEYS),
+    )
+    for message in builder.select_messages(head.get("messages") if head else value):
+        if "role" not in message and "type" not in message:
             builder.unreadable += 1
         elif role := parse_role(message.get("role")):
             _add_message(builder, message, role, message.get("content"), tools)
@@ -69,8 +62,7 @@ class _PlainLines(LineReader):
         content, speaker = first_value(line, _TEXT_KEYS), first_value(line, _SPEAKER_KEYS)
         if not isinstance(content, str | list | dict) and "tool_calls" not in line:
             return f"the line has no text; it can be in: {', '.join(_TEXT_KEYS)}"
-        builder.project = builder.project or parse_label(line.get("project"))
-        builder.title = builder.title or parse_title(line.get("title"))
+        builder.describe(project=line.get("project"), title=line.get("title"))
         if isinstance(speaker, dict):
             speaker = first_value(speaker, ("role", "name"))
         role = parse_role(speaker)
@@ -83,26 +75,25 @@ class _PlainLines(LineReader):
 def _add_message(
     builder: ConversationBuilder, message: Mapping[str, Any], role: str, content: Any, tools: bool
 ) -> None:
-    at, id = parse_time(first_value(message, _TIME_KEYS)), parse_id(first_value(message, _ID_KEYS))
+    at, id = first_value(message, _TIME_KEYS), first_value(message, _ID_KEYS)
     if role != "tool":
         builder.add(role, extract_text(content), at, id)
     elif tools:
-        called = look_up(builder.calls, message.get("tool_call_id"))
-        name = parse_label(first_value(message, ("name", "tool"))) or called or "tool"
-        builder.add(role, extract_text(content), at, id, name)
+        builder.add_output(message.get("tool_call_id"), first_value(message, ("name", "tool")), content, at, id)
     if tools:
-        add_tools(builder, content, at, id)
-        for number, call in enumerate(as_list(message.get("tool_calls"))):
-            function, own_id = as_object(as_object(call).get("function")), id and f"{id}:call{number}"
-            add_call(builder, as_object(call).get("id"), function.get("name"), function.get("arguments"), at, own_id)
+        builder.add_tool_parts(content, at, id)
+        for number, call in enumerate(map(as_object, as_list(message.get("tool_calls")))):
+            function = as_object(call.get("function"))
+            name, arguments = function.get("name"), function.get("arguments")
+            builder.add_call(call.get("id"), name, arguments, at, id, f"call{number}")
 
 
 OPENAI = TranscriptFormat(
-    "openai", "a list of messages with role and content (JSON)", _is_openai, read_value=_read_openai
+    "openai", "a list of messages with role and content (JSON)", matches=_is_openai, read_value=_read_openai
 )
 PLAIN_LINES = TranscriptFormat(
     "jsonl",
     "JSONL with role and content, or speaker and text, on each line",
-    _is_plain_line,
+    matches=_is_plain_line,
     open_lines=lambda file: _PlainLines(),
 )

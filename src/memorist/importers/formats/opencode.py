@@ -8,19 +8,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from memorist.importers.formats.conversation import ConversationBuilder, TranscriptFormat, add_call
+from memorist.importers.formats.conversation import ConversationBuilder, TranscriptFormat
 from memorist.importers.formats.values import (
     as_list,
     as_object,
     as_text,
     extract_text,
     first_value,
-    parse_id,
-    parse_label,
     parse_object,
-    parse_time,
-    parse_title,
-    project_of_folder,
 )
 from memorist.store.sqlite.foreign import ForeignDatabase
 
@@ -86,18 +81,22 @@ def _read_session(builder: ConversationBuilder, session: Mapping[str, Any], tool
     if session.get("parentID") is not None and not tools:  # a subagent's
         return
     time = as_object(session.get("time"))
-    builder.id, builder.title = parse_id(session.get("id")), parse_title(session.get("title"))
-    builder.project = project_of_folder(session.get("directory"))
-    builder.created, builder.updated = parse_time(time.get("created")), parse_time(time.get("updated"))
+    builder.describe(
+        id=session.get("id"),
+        title=session.get("title"),
+        folder=session.get("directory"),
+        created=time.get("created"),
+        updated=time.get("updated"),
+    )
     messages = as_list(session.get("messages"))
     taken_back = as_object(session.get("revert")).get("messageID")
-    for number, message in enumerate(messages, 1):
-        if not isinstance(message, dict) or not isinstance(id := message.get("id"), str):
+    for message in builder.select_messages(messages):
+        if not isinstance(id := message.get("id"), str):
             builder.unreadable += 1
             continue
         if isinstance(taken_back, str) and id >= taken_back:  # ids rise with time
             break
-        if number < len(messages) or _is_complete(message):
+        if message is not messages[-1] or _is_complete(message):
             _add_message(builder, message, tools)
 
 
@@ -109,19 +108,17 @@ def _is_complete(message: Mapping[str, Any]) -> bool:
 
 
 def _add_message(builder: ConversationBuilder, message: Mapping[str, Any], tools: bool) -> None:
-    role, id = message.get("role"), parse_id(message.get("id"))
+    role, id = message.get("role"), message.get("id")
     if role not in _ROLES or message.get("summary") is True:  # for the model, in place of what was said
         return
-    at, parts = parse_time(as_object(message.get("time")).get("created")), as_list(message.get("parts"))
+    at, parts = as_object(message.get("time")).get("created"), as_list(message.get("parts"))
     said = [part for part in parts if not any(as_object(part).get(key) is True for key in ("synthetic", "ignored"))]
     builder.add(role, extract_text(said), at, id)
-    for part in parts if tools else []:
-        state = as_object(as_object(part).get("state"))
-        if state:
-            own_id = parse_id(part.get("id"))
-            add_call(builder, part.get("callID"), part.get("tool"), state.get("input"), at, own_id)
-            output = extract_text(first_value(state, ("output", "error")))
-            builder.add("tool", output, at, own_id and f"{own_id}:result", parse_label(part.get("tool")) or "tool")
+    for part in map(as_object, parts if tools else []):
+        if state := as_object(part.get("state")):
+            call, name, part_id = part.get("callID"), part.get("tool"), part.get("id")
+            builder.add_call(call, name, state.get("input"), at, part_id)
+            builder.add_output(call, name, first_value(state, ("output", "error")), at, part_id, "result")
 
 
 def _load(file: Path) -> dict[str, Any] | None:
@@ -134,7 +131,9 @@ def _load(file: Path) -> dict[str, Any] | None:
 OPENCODE = TranscriptFormat(
     "opencode",
     "opencode's database (opencode.db) or storage",
-    _is_session_file,
+    "opencode",
+    ("{data}/opencode/*.db", "{data}/opencode/storage/session"),
+    matches=_is_session_file,
     read_value=_read_session,
     complete=_load_messages,
     tables=_TABLES,

@@ -77,6 +77,8 @@ def parse_label(value: Any) -> str | None:
 
 def parse_time(value: Any) -> datetime | None:
     """Parse ISO text (UTC if it has no zone) or epoch seconds, milliseconds or less; return None for anything else."""
+    if isinstance(value, datetime):
+        return value
     try:
         if isinstance(value, str):
             text = value.strip()[:100]

@@ -17,7 +17,6 @@ from memorist.importers.formats.values import (
     parse_label,
     parse_object,
     parse_time,
-    parse_title,
     project_of_folder,
 )
 
@@ -88,26 +87,25 @@ def folder_of_uri(uri: Any) -> str | None:
 
 
 def _read_vscode(builder: ConversationBuilder, value: Any, tools: bool) -> None:
-    builder.id, builder.title = parse_id(value.get("sessionId")), parse_title(value.get("customTitle"))
-    builder.project = project_of_folder(folder_of_uri(value.get("workspace")))
-    builder.created = parse_time(value.get("creationDate"))
-    for request in as_list(value.get("requests")):
-        if not isinstance(request, dict):
-            builder.unreadable += 1
-            continue
+    builder.describe(
+        id=value.get("sessionId"),
+        title=value.get("customTitle"),
+        folder=folder_of_uri(value.get("workspace")),
+        created=value.get("creationDate"),
+    )
+    for request in builder.select_messages(value.get("requests")):
         if request.get("isHidden") is True or request.get("shouldBeRemovedOnSend"):  # it was taken back
             continue
-        at, id = parse_time(request.get("timestamp")), parse_id(request.get("requestId"))
-        message = request.get("message")
+        at, id, message = request.get("timestamp"), request.get("requestId"), request.get("message")
         builder.add("user", extract_text(as_object(message).get("text", message)), at, id)
         state, parts = as_object(request.get("modelState")), as_list(request.get("response"))
         if state.get("value") in _UNFINISHED:  # it is imported once it is whole
             continue
         done = parse_time(state.get("completedAt")) or at
-        answer = parse_id(request.get("responseId")) or (id and f"{id}:answer")
         if tools:
             _add_calls(builder, parts, at, id)
-        builder.add("assistant", _render(parts), done, answer)
+        answer = parse_id(request.get("responseId"))
+        builder.add("assistant", _render(parts), done, answer or id, None if answer else "answer")
 
 
 def _render(parts: list[Any]) -> str:
@@ -132,19 +130,24 @@ def _name_reference(part: Any) -> str | None:
     return parse_label(part.get("name")) or parse_label(target.get("name")) or project_of_folder(path)
 
 
-def _add_calls(builder: ConversationBuilder, parts: list[Any], at: Any, id: str | None) -> None:
+def _add_calls(builder: ConversationBuilder, parts: list[Any], at: Any, id: Any) -> None:
     for number, part in enumerate(parts):
         if as_object(part).get("kind") in ("toolInvocationSerialized", "toolInvocation"):
             message = part.get("pastTenseMessage") or part.get("invocationMessage")
-            text = extract_text(as_object(message).get("value", message))
-            own_id = parse_id(part.get("toolCallId")) or (id and f"{id}:{number}")
-            builder.add("tool", text, at, own_id, parse_label(part.get("toolId")) or "tool")
+            output, call = as_object(message).get("value", message), parse_id(part.get("toolCallId"))
+            builder.add_output(None, part.get("toolId"), output, at, call or id, None if call else number)
 
 
 VSCODE = TranscriptFormat(
     "vscode",
     "a chat of VS Code (JSON or JSONL)",
-    _is_vscode,
+    "VS Code",
+    tuple(
+        f"{{settings}}/{edition}/User/{place}"
+        for edition in ("Code", "Code - Insiders", "VSCodium")
+        for place in ("workspaceStorage/*/chatSessions", "globalStorage/emptyWindowChatSessions")
+    ),
+    matches=_is_vscode,
     read_value=_read_vscode,
     join_lines=_join_lines,
     complete=_find_workspace,

@@ -7,16 +7,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memorist.errors import InvalidInput
-from memorist.importers.formats.conversation import ConversationBuilder, TranscriptFormat, add_tools
+from memorist.importers.formats.conversation import ConversationBuilder, TranscriptFormat
 from memorist.importers.formats.values import (
     as_list,
     as_object,
     extract_text,
-    parse_id,
     parse_label,
     parse_role,
     parse_time,
-    parse_title,
 )
 from memorist.importers.json_limits import load_json
 
@@ -39,20 +37,21 @@ def _is_chatgpt(value: Any) -> bool:
 
 
 def _read_chatgpt(builder: ConversationBuilder, value: Any, tools: bool) -> None:
-    builder.id = parse_id(value.get("conversation_id")) or parse_id(value.get("id"))
-    builder.title = parse_title(value.get("title"))
-    builder.created, builder.updated = parse_time(value.get("create_time")), parse_time(value.get("update_time"))
+    builder.describe(id=value.get("conversation_id"))
+    builder.describe(
+        id=value.get("id"),
+        title=value.get("title"),
+        created=value.get("create_time"),
+        updated=value.get("update_time"),
+    )
     nodes = value["mapping"]
     builder.unreadable = sum(not isinstance(node, dict) for node in nodes.values())
     leaf = value.get("current_node")
     if not isinstance(leaf, str) or leaf not in nodes:
         leaf = _find_newest_leaf(nodes)
-    for node in _trace_branch(nodes, leaf, "parent"):
-        message = node.get("message")
-        if isinstance(message, dict):
-            _add_chatgpt_message(builder, message, tools)
-        elif message is not None:
-            builder.unreadable += 1
+    messages = [node.get("message") for node in _trace_branch(nodes, leaf, "parent")]
+    for message in builder.select_messages([message for message in messages if message is not None]):
+        _add_chatgpt_message(builder, message, tools)
 
 
 def _find_newest_leaf(nodes: Mapping[str, Any]) -> str | None:
@@ -99,7 +98,7 @@ def _add_chatgpt_message(builder: ConversationBuilder, message: Mapping[str, Any
     text = next(filter(None, (extract_text(content.get(key)) for key in ("parts", "text", "result"))), "")
     if role != "user":
         text = _CITATION.sub("", _MARK.sub(_render_mark, text))
-    builder.add(role, text, parse_time(message.get("create_time")), parse_id(message.get("id")), tool)
+    builder.add(role, text, message.get("create_time"), message.get("id"), tool=tool)
 
 
 def _render_mark(marked: re.Match[str]) -> str:
@@ -123,28 +122,30 @@ def _is_claude(value: Any) -> bool:
 
 
 def _read_claude(builder: ConversationBuilder, value: Any, tools: bool) -> None:
-    builder.id = parse_id(value.get("uuid"))
-    builder.title = parse_title(value.get("name"))
-    builder.project = parse_label(as_object(value.get("project")).get("name"))
-    builder.created, builder.updated = parse_time(value.get("created_at")), parse_time(value.get("updated_at"))
-    for message in _select_claude_messages(value):
-        role = parse_role(message.get("sender")) if isinstance(message, dict) else None
+    builder.describe(
+        id=value.get("uuid"),
+        title=value.get("name"),
+        project=as_object(value.get("project")).get("name"),
+        created=value.get("created_at"),
+        updated=value.get("updated_at"),
+    )
+    for message in builder.select_messages(_find_claude_branch(value)):
+        role = parse_role(message.get("sender"))
         if role not in ("user", "assistant"):
             builder.unreadable += 1
             continue
-        content, at, id = message.get("content"), parse_time(message.get("created_at")), parse_id(message.get("uuid"))
+        content, at, id = message.get("content"), message.get("created_at"), message.get("uuid")
         if not isinstance(content, list) or not content:  # in old exports; in new ones `text` includes thoughts
             content = message.get("text")
         builder.add(role, _UNSUPPORTED_BLOCK.sub("", extract_text(content)), at, id)
         if tools:
-            add_tools(builder, content, at, id)
-            for number, attached in enumerate(as_list(message.get("attachments"))):
-                name = parse_label(as_object(attached).get("file_name")) or "attachment"
-                text = extract_text(as_object(attached).get("extracted_content"))
-                builder.add("tool", text, at, id and f"{id}:file{number}", name)
+            builder.add_tool_parts(content, at, id)
+            for number, attached in enumerate(map(as_object, as_list(message.get("attachments")))):
+                name = parse_label(attached.get("file_name")) or "attachment"
+                builder.add_output(None, name, attached.get("extracted_content"), at, id, f"file{number}")
 
 
-def _select_claude_messages(value: Mapping[str, Any]) -> list[Any]:
+def _find_claude_branch(value: Mapping[str, Any]) -> list[Any]:
     """Return the messages of the current branch, or all messages if the parents have gaps."""
     messages = as_list(value.get("chat_messages"))
     known = [message for message in messages if isinstance(message, dict)]
@@ -161,5 +162,5 @@ def _select_claude_messages(value: Mapping[str, Any]) -> list[Any]:
 
 
 _ZIPPED = "(conversations.json, or the zip it came in)"
-CHATGPT = TranscriptFormat("chatgpt", f"a ChatGPT export {_ZIPPED}", _is_chatgpt, read_value=_read_chatgpt)
-CLAUDE = TranscriptFormat("claude", f"a Claude.ai export {_ZIPPED}", _is_claude, read_value=_read_claude)
+CHATGPT = TranscriptFormat("chatgpt", f"a ChatGPT export {_ZIPPED}", matches=_is_chatgpt, read_value=_read_chatgpt)
+CLAUDE = TranscriptFormat("claude", f"a Claude.ai export {_ZIPPED}", matches=_is_claude, read_value=_read_claude)

@@ -6,18 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from memorist.errors import InvalidInput
-from memorist.importers.formats.conversation import ConversationBuilder, TranscriptFormat, add_call
+from memorist.importers.formats.conversation import ConversationBuilder, TranscriptFormat
 from memorist.importers.formats.values import (
     as_list,
     as_object,
     extract_text,
     first_value,
     look_up,
-    parse_id,
-    parse_label,
-    parse_time,
-    parse_title,
-    project_of_folder,
 )
 from memorist.importers.input_file import open_zstd, read_document
 from memorist.importers.json_limits import load_json
@@ -35,10 +30,15 @@ def _read_zed(database: ForeignDatabase, file: Path, tools: bool) -> Iterator[Co
         if isinstance(thread, str):
             yield f"thread {str(row['id'])[:128]!r} cannot be read: {thread}"
             continue
-        builder = ConversationBuilder("zed", id=parse_id(row["id"]))
-        builder.title = parse_title(first_value(thread, ("title", "summary"))) or parse_title(row["summary"])
-        builder.created, builder.updated = parse_time(row["created_at"]), parse_time(row["updated_at"])
-        builder.project = project_of_folder(str(row["folder_paths"] or "").split("\n")[0]) or _find_project(thread)
+        builder = ConversationBuilder("zed")
+        builder.describe(
+            id=row["id"],
+            title=first_value(thread, ("title", "summary")),
+            folder=str(row["folder_paths"] or "").split("\n")[0],
+            created=row["created_at"],
+            updated=row["updated_at"],
+        )
+        builder.describe(title=row["summary"], folder=_find_folder(thread))
         _add_messages(builder, thread, tools)
         yield builder
 
@@ -58,10 +58,10 @@ def _unpack(row: Mapping[str, Any]) -> dict[str, Any] | str:
     return thread if isinstance(thread, dict) else "it is not a JSON object"
 
 
-def _find_project(thread: Mapping[str, Any]) -> str | None:
-    """Return the project of the first folder that was open when the thread began."""
+def _find_folder(thread: Mapping[str, Any]) -> Any:
+    """Return the first folder that was open when the thread began."""
     folders = as_list(as_object(thread.get("initial_project_snapshot")).get("worktree_snapshots"))
-    return next((project_of_folder(as_object(folder).get("worktree_path")) for folder in folders), None)
+    return as_object(folders[0]).get("worktree_path") if folders else None
 
 
 def _add_messages(builder: ConversationBuilder, thread: Mapping[str, Any], tools: bool) -> None:
@@ -70,24 +70,19 @@ def _add_messages(builder: ConversationBuilder, thread: Mapping[str, Any], tools
 
     Versions before 0.3.0 have a role and segments in place of a tagged content.
     """
-    asked, answers = "", 0
-    for message in as_list(thread.get("messages")):
-        if message == "Resume":
-            continue
-        if not isinstance(message, dict):
-            builder.unreadable += 1
-            continue
+    asked, answers = None, 0
+    messages = [message for message in as_list(thread.get("messages")) if message != "Resume"]
+    for message in builder.select_messages(messages):
         if isinstance(message.get("role"), str):
             _add_legacy_message(builder, message, tools)
         elif user := as_object(message.get("User")):
-            asked, answers = parse_id(user.get("id")) or "", 0
-            builder.add("user", _join_tagged(user.get("content")), None, asked or None)
+            asked, answers = user.get("id"), 0
+            builder.add("user", _join_tagged(user.get("content")), None, asked)
         elif answer := as_object(message.get("Agent")):
             answers += 1
-            id = f"{asked}:{answers}" if asked else None
-            builder.add("assistant", _join_tagged(answer.get("content")), None, id)
+            builder.add("assistant", _join_tagged(answer.get("content")), None, asked, answers)
             if tools:
-                _add_calls(builder, answer, id)
+                _add_calls(builder, answer, asked, answers)
 
 
 def _join_tagged(content: Any) -> str:
@@ -95,27 +90,28 @@ def _join_tagged(content: Any) -> str:
     return extract_text([as_object(part).get("Text") for part in as_list(content)])
 
 
-def _add_calls(builder: ConversationBuilder, answer: Mapping[str, Any], id: str | None) -> None:
+def _add_calls(builder: ConversationBuilder, answer: Mapping[str, Any], asked: Any, answers: int) -> None:
     results = as_object(answer.get("tool_results"))
     for number, part in enumerate(as_list(answer.get("content"))):
         if not (call := as_object(as_object(part).get("ToolUse"))):
             continue
-        own_id = id and f"{id}:call{number}"
-        add_call(builder, call.get("id"), call.get("name"), first_value(call, ("raw_input", "input")), None, own_id)
-        output = as_object(look_up(results, call.get("id"))).get("content")
-        text = _join_tagged(output if isinstance(output, list) else [output]) or extract_text(output)
-        builder.add("tool", text, None, own_id and f"{own_id}:result", parse_label(call.get("name")) or "tool")
+        call_id, name, place = call.get("id"), call.get("name"), f"{answers}:call{number}"
+        builder.add_call(call_id, name, first_value(call, ("raw_input", "input")), None, asked, place)
+        output = as_object(look_up(results, call_id)).get("content")
+        text = _join_tagged(output if isinstance(output, list) else [output]) or output
+        builder.add_output(call_id, name, text, None, asked, f"{place}:result")
 
 
 def _add_legacy_message(builder: ConversationBuilder, message: Mapping[str, Any], tools: bool) -> None:
-    role, id = message["role"].lower(), parse_id(message.get("id"))
+    role, id = message["role"].lower(), message.get("id")
     if role not in ("user", "assistant") or message.get("is_hidden") is True:
         return
     text = extract_text(message["segments"] if "segments" in message else message.get("text"))
     builder.add(role, text, None, id)
-    for number, call in enumerate(as_list(message.get("tool_uses")) if tools else []):
-        fields = as_object(call)
-        add_call(builder, fields.get("id"), fields.get("name"), fields.get("input"), None, id and f"{id}:call{number}")
+    for number, call in enumerate(map(as_object, as_list(message.get("tool_uses")) if tools else [])):
+        builder.add_call(call.get("id"), call.get("name"), call.get("input"), None, id, f"call{number}")
 
 
-ZED = TranscriptFormat("zed", "Zed's threads.db", tables=_TABLES, read_database=_read_zed)
+ZED = TranscriptFormat(
+    "zed", "Zed's threads.db", "Zed", ("{zed-data}/threads/threads.db",), tables=_TABLES, read_database=_read_zed
+)

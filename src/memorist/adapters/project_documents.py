@@ -1,19 +1,31 @@
 """
-Documents of frameworks as memories of a project.
+Documents of frameworks as memories of a project, and full pages of those that a framework's own filter lets pass.
 
 An id that a caller chose is unique in a namespace, but frameworks choose ids within a store. So with a project, the id
 of a memory is that of the document after the name of the project, in which slashes are quoted.
+
+Frameworks differ in what their filters mean for lists, nulls and missing fields. So a memory's filter narrows the rows
+down to those that may pass, and the framework's own rule decides. Pages are read until enough have passed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from memorist import validation
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
 from memorist.ids import new_id
-from memorist.records import Memory
+from memorist.records import Hit, Memory
+from memorist.validation import MAX_LIMIT
+
+T = TypeVar("T")
+
+# Frameworks ask for the nearest, however far away they are.
+NEAREST: Mapping[str, Any] = {"noise_floor": False}
+_ROWS_AT_ONCE = 1000
+_SPARE_HITS = 10  # asked for beyond the page, in case some do not pass
 
 
 def quote_project(project: str) -> str:
@@ -70,3 +82,32 @@ class ProjectDocuments:
 
     def id_of(self, memory: Memory) -> str:
         return memory.id.removeprefix(self._prefix)
+
+
+def list_exact(
+    memory: Memorist, passes: Callable[[Memory], bool], count: int | None = None, **filters: Any
+) -> list[Memory]:
+    """Return the newest memories that pass: `count` of them, or all."""
+    found: list[Memory] = []
+    cursor: str | None = None
+    while count is None or len(found) < count:
+        limit = _ROWS_AT_ONCE if count is None else min(count, _ROWS_AT_ONCE)
+        page = memory.list(limit=limit, cursor=cursor, **filters)
+        found += filter(passes, page)
+        cursor = page.cursor
+        if cursor is None:
+            break
+    return found[:count]
+
+
+def search_exact(
+    memory: Memorist, query: str, select: Callable[[Sequence[Hit]], dict[str, T]], count: int, **options: Any
+) -> dict[str, T]:
+    """Return the first `count` of what is selected of the hits; a search looks at no more than 1000 of them."""
+    selected: dict[str, T] = {}
+    for limit in (min(count + _SPARE_HITS, MAX_LIMIT), MAX_LIMIT):
+        hits = memory.search(query, limit=limit, **NEAREST, **options)
+        selected = select(hits)
+        if len(selected) >= count or len(hits) < limit:
+            break
+    return dict(islice(selected.items(), count))

@@ -17,7 +17,7 @@ from memorist.atomic_file import lock_file
 _PART = ".part-"
 
 
-def kept_folder(name: str, version: str) -> Path:
+def cached_folder(name: str, version: str) -> Path:
     """Return the folder for something that is kept for the next run."""
     return Path(tempfile.gettempdir()) / f"memorist-kept-{name.replace('@', '').replace('/', '-')}-{version}"
 

@@ -13,8 +13,8 @@ import memorist
 from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist
 from memorist.engine import recorder
-from patience import LONGEST
-from processes import ending, expect, running, tell
+from processes import expect, send_line, start_program, wait_for_end
+from timeouts import MAX_WAIT_SECONDS
 
 PROCESSES, THREADS = 2, 3
 EVERYBODY = "said by everybody"
@@ -22,7 +22,7 @@ EVERYBODY = "said by everybody"
 WORKER = """
     import json, sys, memorist
     from conftest import HashingEmbedder
-    from test_many_lives import lives
+    from test_lifecycle_threads import lives
     with memorist.open(sys.argv[1], embedder=HashingEmbedder(), synchronous="normal") as memory:
         print("ready", flush=True)
         sys.stdin.readline()
@@ -35,7 +35,7 @@ def lives(memory: Memorist, process: str, contested: str, rounds: int) -> list[d
     """What each thread of a process did, and was told that it was done."""
     with ThreadPoolExecutor(THREADS) as threads:
         names = [f"worker{process}x{number}" for number in range(THREADS)]
-        return list(threads.map(lambda name: live(memory, name, contested, rounds), names, timeout=LONGEST))
+        return list(threads.map(lambda name: live(memory, name, contested, rounds), names, timeout=MAX_WAIT_SECONDS))
 
 
 def live(memory: Memorist, name: str, contested: str, rounds: int) -> dict[str, Any]:
@@ -67,11 +67,13 @@ def test_lives_in_many_threads_and_processes_are_all_kept_whole(path: Path, roun
         contested = memory.add("everything is contested").id
         shared = memory.add(EVERYBODY)
     with ExitStack() as stack:
-        workers = [stack.enter_context(running(WORKER, path, name, contested, rounds)) for name in range(PROCESSES)]
+        workers = [
+            stack.enter_context(start_program(WORKER, path, name, contested, rounds)) for name in range(PROCESSES)
+        ]
         expect("ready", workers)
         for worker in workers:
-            tell(worker)
-        endings = [ending(worker) for worker in workers]
+            send_line(worker)
+        endings = [wait_for_end(worker) for worker in workers]
     assert [code for code, _ in endings] == [0] * PROCESSES, endings
     printed = [json.loads(said) for _, said in endings]
     told = [one for lives, _ in printed for one in lives]

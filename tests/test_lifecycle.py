@@ -34,7 +34,7 @@ from conftest import HashingEmbedder
 from memorist import Fact, InvalidInput, Memorist, Memory, NotFound
 from memorist.engine import recorder
 from memorist.profiles import FACT_DECAY
-from processes import contents
+from statements import read_column
 
 # None is the stem or a part of another: each stands for itself in every index.
 WORDS = ("anchor", "cactus", "comet", "ember", "fox", "violin", "wolf", "zebra")
@@ -758,7 +758,7 @@ class Lives(RuleBasedStateMachine):
             for moment in self.moments[number]:
                 self.check_the_past(world, moment, self.moments[number])
         assert self.worlds[0].memory.check().problems == ()
-        assert contents(self.path, "select count(*) from relations where valid_until < valid_from") == [0]
+        assert read_column(self.path, "select count(*) from relations where valid_until < valid_from") == [0]
 
     def check_everything(self, world: World) -> None:
         memory = world.memory
@@ -1027,7 +1027,7 @@ class TestSupersessionInThePast:
 
         memory.unsupersede(old.id)
 
-        assert contents(path, "select count(*) from relations where valid_until < valid_from") == [0]
+        assert read_column(path, "select count(*) from relations where valid_until < valid_from") == [0]
 
 
 class TestStrengthInThePast:

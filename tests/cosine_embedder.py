@@ -1,12 +1,10 @@
-"""Memories at places of our choosing: vectors whose similarity to every question is written into the text."""
+"""An embedding model for tests: how similar a text is to every question is written into the text."""
 
 import math
 from collections.abc import Sequence
 
-from memorist.records import Results
 
-
-class PlacedEmbedder:
+class CosineEmbedder:
     """`@0.8 some text` has a cosine of 0.8 with any question; with `steps`, `@3 some text` lies 0.3 radians away."""
 
     model_id, dimensions = "placed-2", 2
@@ -23,7 +21,3 @@ class PlacedEmbedder:
             return [math.cos(0.1 * (number or 0.0)), math.sin(0.1 * (number or 0.0))]
         cosine = 1.0 if number is None else number
         return [cosine, (1 - cosine * cosine) ** 0.5]
-
-
-def contents(results: Results) -> list[str]:
-    return [hit.memory.content for hit in results]

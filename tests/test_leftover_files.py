@@ -12,7 +12,7 @@ import memorist
 from memorist import Memorist, restore_backup
 from memorist.atomic_file import replace_atomically
 from memorist.hooks import PendingNotes, UnsavedConversation
-from processes import expect, running, tell
+from processes import expect, send_line, start_program
 
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="a process is killed with a signal")
 TEXT = "The harbour opens at nine"
@@ -52,16 +52,16 @@ def folder(tmp_path: Path) -> Path:
 def stopped_at_work(work: str, folder: Path) -> Iterator[list[Path]]:
     """Run a process that has written a file and not renamed it yet; it goes on and must succeed at the end."""
     code = WORKER.replace("{work}", work)
-    with running(code, folder, folder.parent / "backup.db") as process:
+    with start_program(code, folder, folder.parent / "backup.db") as process:
         expect("written", [process])
         yield find_parts(folder)
-        tell(process)
+        send_line(process)
         expect("done", [process])
 
 
 def kill_at_work(work: str, folder: Path) -> None:
     code = WORKER.replace("{work}", work)
-    with running(code, folder, folder.parent / "backup.db") as process:
+    with start_program(code, folder, folder.parent / "backup.db") as process:
         expect("written", [process])
         process.kill()
         process.wait()

@@ -1,7 +1,7 @@
-"""Records of files: those that are indexed, their chunks, those that agents write, and reports of imports."""
+"""Records of files: those that are indexed, with their chunks and links, and those that agents write."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -127,58 +127,3 @@ class DocumentHit(Hit):
     end_line: int = 0
     document: str = ""  # the id of the file
     ordinal: int = 0  # which chunk of it
-
-
-@dataclass(frozen=True, slots=True)
-class IndexProgress:
-    """The progress of an index run: files done, files in all, and chunks embedded so far."""
-
-    files: int
-    total_files: int
-    chunks: int
-
-
-@dataclass(frozen=True, slots=True)
-class IndexReport:
-    """Counts of one indexing run."""
-
-    added: int = 0
-    changed: int = 0
-    unchanged: int = 0
-    renamed: int = 0
-    removed: int = 0
-    chunks: int = 0
-    embedded: int = 0
-    skipped: tuple[tuple[str, str], ...] = ()  # path, reason
-    redacted: Mapping[str, int] = field(default_factory=dict)  # kind, how often
-    redacted_at: tuple[tuple[str, str, int], ...] = ()  # kind, path, line: the first thousand
-
-    @property
-    def quiet(self) -> bool:
-        """True if nothing changed."""
-        return not (self.added or self.changed or self.renamed or self.removed)
-
-
-@dataclass(frozen=True, slots=True)
-class DiscoveredSource:
-    """Conversations or memories that another program keeps on this machine, and how many are not imported yet."""
-
-    program: str  # also the format
-    title: str
-    kind: str  # "conversations" or "memories"
-    paths: tuple[str, ...]
-    total: int = 0
-    new: int = 0  # a conversation that has gone on since is new, too
-    skipped: tuple[tuple[str, str], ...] = ()  # place, reason
-
-
-@dataclass(frozen=True, slots=True)
-class ImportReport:
-    """Counts of one import. `known` was there already; `skipped` could not be imported."""
-
-    format: str
-    added: int = 0
-    known: int = 0
-    sessions: int = 0
-    skipped: tuple[tuple[str, str], ...] = ()  # place, reason
-    redacted: Mapping[str, int] = field(default_factory=dict)  # kind, how often

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 import memorist
-from living import days_ago, days_ahead, ids, now, rows, texts
+from answers import ids, texts
+from clock import days_ago, days_ahead, now
+from cosine_embedder import CosineEmbedder
 from memorist import InvalidInput, Memorist, Memory, NotFound
-from placed import PlacedEmbedder
+from statements import read_rows
 
 
 class TestWhatItSaid:
@@ -178,7 +180,7 @@ class TestWhatItSaid:
 
 class TestMeaning:
     def test_the_vector_of_then_is_compared(self, path: Path) -> None:
-        with memorist.open(path, embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
+        with memorist.open(path, embedder=CosineEmbedder(), on_near_duplicate="off") as memory:
             added = memory.add("@0.9 badger")
             other = memory.add("@0.5 weasel")
             then = now()
@@ -193,7 +195,7 @@ class TestMeaning:
         assert after[1].similarity == pytest.approx(0.1, abs=1e-3)
 
     def test_the_vector_is_its_own_where_only_a_tag_changed_since(self, path: Path) -> None:
-        with memorist.open(path, embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
+        with memorist.open(path, embedder=CosineEmbedder(), on_near_duplicate="off") as memory:
             added = memory.add("@0.9 badger")
             first = now()
             memory.update(added.id, tags=["x"])
@@ -207,7 +209,7 @@ class TestMeaning:
                 assert hit.similarity == pytest.approx(similarity, abs=1e-3)
 
     def test_a_text_that_came_back_has_the_vector_of_each_time(self, path: Path) -> None:
-        with memorist.open(path, embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
+        with memorist.open(path, embedder=CosineEmbedder(), on_near_duplicate="off") as memory:
             added = memory.add("@0.9 badger")
             moments = [(now(), 0.9)]
             for text, similarity in (("@0.1 otter", 0.1), ("@0.9 badger", 0.9), ("@0.4 weasel", 0.4)):
@@ -243,7 +245,7 @@ class TestMeaning:
         assert before[0].relevance > (after[0].relevance if after else 0.0)
 
     def test_related_compares_what_was_similar_then(self, path: Path) -> None:
-        with memorist.open(path, embedder=PlacedEmbedder(), on_near_duplicate="off") as memory:
+        with memorist.open(path, embedder=CosineEmbedder(), on_near_duplicate="off") as memory:
             one = memory.add("@0.9 one")
             near = memory.add("@0.88 near")
             far = memory.add("@0.1 far")
@@ -666,9 +668,9 @@ class TestTimes:
     def test_nothing_is_written_by_looking_back(self, memory: Memorist, path: Path) -> None:
         added = memory.add("the badger", facts=["badgers dig"])
         memory.update(added.id, content="the otter")
-        before = rows(path, "select * from memories"), rows(path, "select * from facts")
+        before = read_rows(path, "select * from memories"), read_rows(path, "select * from facts")
 
         memory.search("badger", as_of=days_ago(-1))
         memory.get(added.id, as_of=days_ahead(30))
 
-        assert (rows(path, "select * from memories"), rows(path, "select * from facts")) == before
+        assert (read_rows(path, "select * from memories"), read_rows(path, "select * from facts")) == before

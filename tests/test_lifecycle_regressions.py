@@ -16,7 +16,7 @@ from memorist import Ambiguous, InvalidInput, Memorist, NotFound
 from memorist.profiles import PROFILES, SECTOR_DECAY
 from memorist.records import Recall, RecalledMemory, Reinforcement
 from memorist.search import options
-from statements import watched
+from statements import record_statements
 
 
 def test_a_part_of_a_session_id_is_enough_wherever_one_is_asked_for(memory: Memorist) -> None:
@@ -362,7 +362,7 @@ def test_a_lens_takes_every_form_of_a_filter_that_a_search_takes(
 
 
 def test_adding_to_a_session_asks_nothing_of_what_is_in_it(path: Path) -> None:
-    with watched() as seen, memorist.open(path, embedder="none") as memory:
+    with record_statements() as seen, memorist.open(path, embedder="none") as memory:
         session = memory.sessions.start()
         memory.add_many({"content": f"note {number}", "session": session.id} for number in range(10))
         seen.clear()

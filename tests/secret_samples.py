@@ -26,7 +26,7 @@ OF_EACH_KIND = 24
 
 
 @dataclass(frozen=True)
-class Planted:
+class SecretSample:
     """A text with one secret in it."""
 
     kind: str
@@ -34,7 +34,7 @@ class Planted:
     text: str
 
 
-class Maker:
+class SecretMaker:
     """Random texts of the alphabets that secrets are made of."""
 
     salt: ClassVar[str] = ""  # for other texts than the usual ones
@@ -83,7 +83,7 @@ class Maker:
         return "\n".join([f"-----BEGIN {name}-----", *lines, f"-----END {name}-----"])
 
 
-def github(make: Maker) -> str:
+def github(make: SecretMaker) -> str:
     return make.one(
         "gh" + make.one(*"pousr") + "_" + make.of(ALNUM, 36),
         "github" + "_pat_" + make.of(ALNUM, 22) + "_" + make.of(ALNUM, 59),
@@ -91,13 +91,13 @@ def github(make: Maker) -> str:
     )
 
 
-def gitlab(make: Maker) -> str:
+def gitlab(make: SecretMaker) -> str:
     plain = "gl" + make.one("pat", "dt", "rt", "ptt", "ft", "agent", "cbt", "oas", "soat", "imt") + "-"
     routable = "gl" + "pat-" + make.of(WORD, 27, 40) + "." + make.of(HEX, 2) + "." + make.of(HEX, 9)
     return make.one(plain + make.of(WORD, 20, 50), routable)
 
 
-def slack(make: Maker) -> str:
+def slack(make: SecretMaker) -> str:
     numbers = "-".join(make.of(DIGITS, 12) for _ in range(2))
     return make.one(
         f"xox{make.one(*'bpars')}-{numbers}-{make.of(ALNUM, 24)}",
@@ -106,20 +106,20 @@ def slack(make: Maker) -> str:
     )
 
 
-def openai(make: Maker) -> str:
+def openai(make: SecretMaker) -> str:
     return "sk-" + make.one(make.of(ALNUM, 48), "proj-" + make.of(WORD, 120), "svcacct-" + make.of(WORD, 60))
 
 
-def discord(make: Maker) -> str:
+def discord(make: SecretMaker) -> str:
     number = base64.b64encode(make.one("1", "4", "8").encode() + make.of(DIGITS, 17).encode()).decode().rstrip("=")
     return f"{number}.{make.of(WORD, 6)}.{make.of(WORD, 38)}"
 
 
-def onepassword_key(make: Maker) -> str:
+def onepassword_key(make: SecretMaker) -> str:
     return "-".join(["A3", *(make.of(UPPER + DIGITS, size) for size in (6, 6, 5, 5, 5, 5))])
 
 
-def new_relic(make: Maker) -> str:
+def new_relic(make: SecretMaker) -> str:
     return make.one(
         "NRAK" + "-" + make.of(UPPER + DIGITS, 27),
         "NRII" + "-" + make.of(ALNUM, 32),
@@ -127,7 +127,7 @@ def new_relic(make: Maker) -> str:
     )
 
 
-def password_hash(make: Maker) -> str:
+def password_hash(make: SecretMaker) -> str:
     crypt = ALNUM + "./"
     return make.one(
         "$2" + make.one("a", "b", "y") + "$10$" + make.of(crypt, 53),
@@ -138,7 +138,7 @@ def password_hash(make: Maker) -> str:
     )
 
 
-def bitcoin_key(make: Maker) -> str:
+def bitcoin_key(make: SecretMaker) -> str:
     """A private key in the wallet import format, or an extended one."""
     payload = make.one("80", "ef") + make.of(HEX, 64) + make.one("", "01")
     extended = "0488ade4" + make.of(HEX, 82) + "00" + make.of(HEX, 64)
@@ -151,7 +151,7 @@ def bitcoin_key(make: Maker) -> str:
     return digits
 
 
-def card_number(make: Maker) -> str:
+def card_number(make: SecretMaker) -> str:
     number = make.one("4", "51", "55", "2345", "37", "6011", "3530")
     number += make.of(DIGITS, (14 if number == "37" else 15) - len(number))
     doubled = [int(digit) * (2 - at % 2) for at, digit in enumerate(reversed(number))]
@@ -161,11 +161,11 @@ def card_number(make: Maker) -> str:
     return between.join(number[sum(parts[:at]) : sum(parts[: at + 1])] for at in range(len(parts)))
 
 
-def seed_phrase(make: Maker) -> str:
+def seed_phrase(make: SecretMaker) -> str:
     return " ".join(make.random.choices(SEED_WORDS, k=make.random.choice((12, 15, 18, 21, 24))))
 
 
-BY_FORM: dict[str, Callable[[Maker], str]] = {
+BY_FORM: dict[str, Callable[[SecretMaker], str]] = {
     "aws-access-key-id": lambda make: make.one("AKIA", "ASIA") + make.of(BASE32, 16),
     "github-token": github,
     "gitlab-token": gitlab,
@@ -186,7 +186,7 @@ BY_FORM: dict[str, Callable[[Maker], str]] = {
     "mailgun-key": lambda make: "key" + "-" + make.of(HEX, 32),
     "telegram-token": lambda make: make.of(DIGITS, 9, 10) + ":AA" + make.of(WORD, 33),
     "discord-token": discord,
-    "jwt": Maker.jwt,
+    "jwt": SecretMaker.jwt,
     "age-key": lambda make: "AGE-SECRET-" + "KEY-1" + make.of(BECH32, 58),
     "onepassword-token": lambda make: "ops" + "_" + make.part({"email": make.of(LOWER, 9), "key": make.of(ALNUM, 80)}),
     "onepassword-secret-key": onepassword_key,
@@ -382,79 +382,79 @@ def fill(place: str, secret: str) -> str:
     return place.replace("{{", "\0").replace("}}", "\1").replace("{}", secret).replace("\0", "{").replace("\1", "}")
 
 
-def by_form() -> Iterator[Planted]:
+def by_form() -> Iterator[SecretSample]:
     for kind, secret_of in BY_FORM.items():
-        make = Maker(kind)
+        make = SecretMaker(kind)
         for number in range(OF_EACH_KIND):
             secret = secret_of(make)
             for place in ANYWHERE[number % 3 :: 3]:
-                yield Planted(kind, secret, fill(place, secret))
+                yield SecretSample(kind, secret, fill(place, secret))
 
 
-def in_places(kind: str, places: tuple[str, ...], secret_of: Callable[[Maker], str]) -> Iterator[Planted]:
-    make = Maker(kind)
+def in_places(kind: str, places: tuple[str, ...], secret_of: Callable[[SecretMaker], str]) -> Iterator[SecretSample]:
+    make = SecretMaker(kind)
     for number in range(max(OF_EACH_KIND, 3 * len(places))):
         secret = secret_of(make)
-        yield Planted(kind, secret, fill(places[number % len(places)], secret))
+        yield SecretSample(kind, secret, fill(places[number % len(places)], secret))
 
 
-def named() -> Iterator[Planted]:
-    make = Maker("named")
+def named() -> Iterator[SecretSample]:
+    make = SecretMaker("named")
     for kind, place in TOKEN_PLACES * 6:
         secret = make.one(make.of(ALNUM, 24, 64), make.base64(32), make.base64url(30), make.of(ALNUM, 32))
-        yield Planted(kind, secret, fill(place, secret))
+        yield SecretSample(kind, secret, fill(place, secret))
     for kind, place in TOKEN_PLACES * 3:
         if "use {}" not in place:  # amid a sentence, hexadecimal digits may as well be a commit
             secret = make.one(make.of(HEX, 32), make.of(HEX, 40), make.of(HEX, 64), make.uuid())
-            yield Planted(kind, secret, fill(place, secret))
-    yield from in_places("password", PASSWORD_PLACES, Maker.password)
+            yield SecretSample(kind, secret, fill(place, secret))
+    yield from in_places("password", PASSWORD_PLACES, SecretMaker.password)
     yield from in_places("url-password", URL_PLACES, lambda make: make.one(make.password(), make.of(ALNUM, 20)))
 
 
-def assigned() -> Iterator[Planted]:
+def assigned() -> Iterator[SecretSample]:
     """Values in a place that is a secret's by its name: short, of letters alone, a word."""
-    make = Maker("assigned")
+    make = SecretMaker("assigned")
     alphabets = (ALNUM, LETTERS, LOWER, LOWER + DIGITS, UPPER + DIGITS, HEX)
     for kind, place in ASSIGNED_PLACES:
         for size in (8, 9, 10, 12, 16, 20):
             for alphabet in alphabets:
                 secret = make.of(alphabet, size)
-                yield Planted(kind, secret, fill(place, secret))
+                yield SecretSample(kind, secret, fill(place, secret))
         for word in WORDY:
-            yield Planted(kind, word, fill(place, word))
+            yield SecretSample(kind, word, fill(place, word))
         if '"{}"' in place:
             for _ in range(6):
                 words = " ".join(make.random.sample(SEED_WORDS, 4)) + make.one("", "!", " 7")
-                yield Planted(kind, words, fill(place, words))
+                yield SecretSample(kind, words, fill(place, words))
 
 
-def in_urls() -> Iterator[Planted]:
-    make = Maker("hard-url")
+def in_urls() -> Iterator[SecretSample]:
+    make = SecretMaker("hard-url")
     for place in HARD_URL_PLACES * 5:
         secret = make.of(ALNUM, 3, 8) + make.one("@", "/", "@/", "/@") + make.of(ALNUM, 3, 8) + make.one("", "@x", "/y")
-        yield Planted("url-password", secret, fill(place, secret))
+        yield SecretSample("url-password", secret, fill(place, secret))
 
 
-def in_files() -> Iterator[Planted]:
+def in_files() -> Iterator[SecretSample]:
     """Secrets of files with a format of their own."""
-    make = Maker("files")
+    make = SecretMaker("files")
     for _ in range(OF_EACH_KIND):
         encoded = base64.b64encode(make.pem("RSA PRIVATE KEY", 300).encode()).decode()
-        yield Planted("private-key", encoded, f"users:\n- name: ada\n  user:\n    client-key-data: {encoded}\n")
+        yield SecretSample("private-key", encoded, f"users:\n- name: ada\n  user:\n    client-key-data: {encoded}\n")
         wallet = make.one("", "0x") + make.of(HEX, 64)
-        yield Planted("secret", wallet, f"the private key of the ETH wallet is {wallet}\n")
-        yield Planted("secret", wallet, f"ETH_PRIVATE_KEY={wallet}\n")
-        yield Planted("secret", wallet, f"wallet private key {wallet} (testnet)\n")
+        yield SecretSample("secret", wallet, f"the private key of the ETH wallet is {wallet}\n")
+        yield SecretSample("secret", wallet, f"ETH_PRIVATE_KEY={wallet}\n")
+        yield SecretSample("secret", wallet, f"wallet private key {wallet} (testnet)\n")
         devops = make.of(LOWER + "234567", 52)
-        yield Planted("azure-devops-token", devops, f"git clone https://dev.azure.com/acme with PAT {devops}\n")
+        yield SecretSample("azure-devops-token", devops, f"git clone https://dev.azure.com/acme with PAT {devops}\n")
         service = make.one("cloudflare", "CLOUDFLARE", "discord", "datadog", "netlify", "fastly", "okta", "heroku")
         value = make.one(make.of(ALNUM, 40), make.of(HEX, 37), make.of(ALNUM, 32), make.uuid())
-        yield Planted("api-key", value, make.one(f"{service}: {value}\n", f"{service}={value}\n"))
+        yield SecretSample("api-key", value, make.one(f"{service}: {value}\n", f"{service}={value}\n"))
         notion = "secret" + "_" + make.of(ALNUM, 43)
-        yield Planted("notion-token", notion, f"notion = Client('{notion}')\n")
+        yield SecretSample("notion-token", notion, f"notion = Client('{notion}')\n")
 
 
-def in_headers() -> Iterator[Planted]:
+def in_headers() -> Iterator[SecretSample]:
     bearer = (
         "Authorization: Bearer {}\r\nAccept: */*\r\n",
         '{{"Authorization": "Bearer {}"}}',
@@ -478,7 +478,7 @@ def in_headers() -> Iterator[Planted]:
     )
 
 
-def of_clouds() -> Iterator[Planted]:
+def of_clouds() -> Iterator[SecretSample]:
     aws = (
         "[default]\naws_access_key_id = AKIA{id}\naws_secret_access_key = {}\n",
         "export AWS_SECRET_ACCESS_KEY={}\n",
@@ -487,10 +487,10 @@ def of_clouds() -> Iterator[Planted]:
         'boto3.client("s3", aws_secret_access_key="{}")\n',
         "keys are AKIA{id} / {} (staging)",
     )
-    make = Maker("aws")
+    make = SecretMaker("aws")
     for number in range(36):
         secret, place = make.of(BASE64, 40), aws[number % len(aws)].replace("{id}", make.of(BASE32, 16))
-        yield Planted("aws-secret-key", secret, fill(place, secret))
+        yield SecretSample("aws-secret-key", secret, fill(place, secret))
     account = "DefaultEndpointsProtocol=https;AccountName=acme;AccountKey={};EndpointSuffix=core.windows.net"
     bus = "Endpoint=sb://acme.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey={}"
     yield from in_places("azure-key", (account, f'conn = "{account}"', bus), lambda make: make.base64(64))
@@ -517,8 +517,8 @@ def of_clouds() -> Iterator[Planted]:
     yield from in_places("discord-webhook", discord_hook, lambda make: make.of(WORD, 68))
 
 
-def private_keys() -> Iterator[Planted]:
-    make = Maker("private-key")
+def private_keys() -> Iterator[SecretSample]:
+    make = SecretMaker("private-key")
     for number in range(42):
         name = KEY_NAMES[number % len(KEY_NAMES)] + "PRIVATE KEY"
         key = make.pem(name, make.random.choice((48, 121, 600, 1190)))
@@ -529,16 +529,18 @@ def private_keys() -> Iterator[Planted]:
         escaped = key.replace("\n", "\\n") + "\\n"
         cut = key[: len(key) // 2 + 20]
         yield from (
-            Planted("private-key", key, f"here it is\n{key}\nthanks\n"),
-            Planted("private-key", "".join(lines), f"tls:\n  key: |\n{indented}\n  cert: none\n"),
-            Planted("private-key", escaped[:-2], f'{{"type": "service_account", "private_key": "{escaped}", "id": 1}}'),
-            Planted("private-key", "".join(lines), "".join(f"+{line}\n" for line in lines)),
-            Planted("private-key", cut, f"it was cut:\n{cut}"),
-            Planted("private-key", cut, f"$ head id_rsa\n{cut}\n\n$ echo done\n"),
+            SecretSample("private-key", key, f"here it is\n{key}\nthanks\n"),
+            SecretSample("private-key", "".join(lines), f"tls:\n  key: |\n{indented}\n  cert: none\n"),
+            SecretSample(
+                "private-key", escaped[:-2], f'{{"type": "service_account", "private_key": "{escaped}", "id": 1}}'
+            ),
+            SecretSample("private-key", "".join(lines), "".join(f"+{line}\n" for line in lines)),
+            SecretSample("private-key", cut, f"it was cut:\n{cut}"),
+            SecretSample("private-key", cut, f"$ head id_rsa\n{cut}\n\n$ echo done\n"),
         )
 
 
-def everything() -> list[Planted]:
+def make_all_samples() -> list[SecretSample]:
     return [
         *by_form(), *named(), *assigned(), *in_urls(), *in_files(), *in_headers(), *of_clouds(), *private_keys(),
     ]  # fmt: skip

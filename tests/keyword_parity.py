@@ -26,7 +26,7 @@ _SHARED_COLUMNS = (
 
 
 @dataclass(slots=True)
-class Twins:
+class IndexPair:
     """A store on SQLite and the full-text index of the same memories on PostgreSQL."""
 
     store: Store
@@ -59,13 +59,13 @@ class Twins:
         return [f"{text!r} ({grammar}): {difference}" for difference in found]
 
 
-def open_twins(path: Path, url: str, namespace: str = "default") -> Twins:
+def open_pair(path: Path, url: str, namespace: str = "default") -> IndexPair:
     """Open a store, and copy its memories to a database."""
     store = Store(SqliteBackend(str(path)), namespace)
     database = PostgresDatabase(url, namespace=namespace)
     database.before_commit = index_queued
     copy_memories(path, database, namespace)
-    return Twins(store, database, PostgresKeywordIndex(namespace))
+    return IndexPair(store, database, PostgresKeywordIndex(namespace))
 
 
 def copy_memories(path: Path, database: PostgresDatabase, namespace: str) -> None:
