@@ -82,7 +82,7 @@ class ToolContext:
     "project session kind tags metadata since until as_of min_relevance include_superseded include_documents",
     answers={"results": list, "relevant": bool},
     may_answer={"degraded": str, "suggestion": str, "hidden": dict, **_QUOTED},
-    self_evident="project kind",
+    self_evident="project kind limit detail include_documents",
 )
 def memory_search(
     context: ToolContext,
@@ -180,6 +180,7 @@ def memory_get(
     "project as_of",
     answers={"memories": list},
     may_answer={"anchor": str, "sessions": list, **_QUOTED},
+    self_evident="start project after",
 )
 def memory_timeline(
     context: ToolContext,
@@ -291,6 +292,7 @@ def memory_add(context: ToolContext, content: str, **fields: Any) -> Answer:
     answers={"id": str},
     may_answer={"updated_at": str, **_WRITTEN},
     is_idempotent=True,
+    self_evident="title kind tags",
 )
 def memory_update(context: ToolContext, id: str, **changes: Any) -> Answer:
     """
