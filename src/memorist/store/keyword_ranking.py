@@ -8,8 +8,7 @@ syntax of FTS5 are left to the database.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from memorist.store.image import Image, Population
 from memorist.store.inverted_index import PLACE_BITS, Postings, Rows
 from memorist.store.key_set import Keys
 from memorist.store.keyword_search import STEMS, KeywordSearch
-from memorist.store.records import NO_MATCHES, Matches, Scope
+from memorist.store.records import Matches, Scope
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
     K1,
@@ -56,11 +55,24 @@ def can_rank(search: KeywordSearch) -> bool:
     )
 
 
-class _Scored(NamedTuple):
-    """The BM25 of a row, and whether it has all words."""
+class _Ranked(NamedTuple):
+    """Rows, best first, their BM25, and whether they have all words."""
 
-    score: float
-    has_all: bool
+    rows: Rows
+    scores: Scores
+    has_all: Flags
+
+    def take(self, places: Any) -> "_Ranked":
+        return _Ranked(*(array[places] for array in self))
+
+    def followed_by(self, other: "_Ranked") -> "_Ranked":
+        """Return these rows, and behind them those of others that are not among them."""
+        other = other.take(~np.isin(other.rows, self.rows))
+        return _Ranked(
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.scores, other.scores]),
+            np.concatenate([self.has_all, other.has_all]),
+        )
 
 
 Located = tuple[NDArray[np.intp], NDArray[np.uint16]]  # the numbers of rows among some, and the places there
@@ -123,15 +135,15 @@ class WordRanking:
         """
         search = self.search
         found = self._rank(self._list_candidates(pruned=True), None if search.is_narrow else limit)
-        if search.substring is not None and not found:
+        if search.substring is not None and not len(found.rows):
             return None
-        all_keys = self.image.index.keys[list(found)] if search.is_narrow and found else None
-        if len(found) < min_found:
+        all_keys = self.image.index.keys[found.rows] if search.is_narrow and len(found.rows) else None
+        if len(found.rows) < min_found:
             if search.pruning is not None:
-                found |= self._rank(self._list_candidates(pruned=False), limit, known=found)
+                found = found.followed_by(self._rank(self._list_candidates(pruned=False), limit))
             if search.stopwords:
-                found |= self._list_spare(min_found, known=found)
-        return self._to_matches(dict(islice(found.items(), limit))), all_keys
+                found = found.followed_by(self._list_spare(min_found))
+        return self._to_matches(found.take(slice(limit))), all_keys
 
     def _find(self, stems: tuple[str, ...]) -> Postings:
         if stems not in self._found:
@@ -160,19 +172,16 @@ class WordRanking:
         """Return those of some rows that may be found."""
         return rows if self.allowed is None else rows[self.allowed[rows]]
 
-    def _rank(self, rows: Rows, limit: int | None, known: Mapping[int, _Scored] | None = None) -> dict[int, _Scored]:
+    def _rank(self, rows: Rows, limit: int | None) -> _Ranked:
         """Return the best of some rows, best first: those with all words, by score, newer ones first."""
-        rows, scores, has_all = self._score(rows)
-        keys = self.image.index.keys[rows]
-        if limit is not None and len(rows) > _UNSORTED_FACTOR * limit:
-            least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-            chosen = np.flatnonzero((scores >= least) | has_all)
-            rows, scores, has_all, keys = rows[chosen], scores[chosen], has_all[chosen], keys[chosen]
-        order = np.lexsort((-keys, -scores, ~has_all))[:limit]
-        listed = zip(rows[order].tolist(), scores[order].tolist(), has_all[order].tolist(), strict=True)
-        return {row: _Scored(score, every) for row, score, every in listed if known is None or row not in known}
+        ranked = self._score(rows)
+        if limit is not None and len(ranked.rows) > _UNSORTED_FACTOR * limit:
+            least = np.partition(ranked.scores, len(ranked.rows) - limit)[len(ranked.rows) - limit]
+            ranked = ranked.take(np.flatnonzero((ranked.scores >= least) | ranked.has_all))
+        keys = self.image.index.keys[ranked.rows]
+        return ranked.take(np.lexsort((-keys, -ranked.scores, ~ranked.has_all))[:limit])
 
-    def _score(self, rows: Rows) -> tuple[Rows, Scores, Flags]:
+    def _score(self, rows: Rows) -> _Ranked:
         """Return those of some rows that match, with their BM25, and whether they have all words."""
         search, expression, index = self.search, self.search.expressions[0], self.image.index
         wanted = expression.required if search.needs_all else expression.atoms
@@ -195,28 +204,22 @@ class WordRanking:
             if atom not in present:
                 present[atom] = _flag(index.locate(self._find(_stems(atom)), rows)[0], len(rows))
             has_all &= present[atom]
-        if matched.all():
-            return rows, scores, has_all
-        return rows[matched], scores[matched], has_all[matched]
+        ranked = _Ranked(rows, scores, has_all)
+        return ranked if matched.all() else ranked.take(matched)
 
-    def _list_spare(self, limit: int, known: Mapping[int, _Scored]) -> dict[int, _Scored]:
+    def _list_spare(self, limit: int) -> _Ranked:
         """Return the newest rows with nothing but words so common that they say little."""
         rows = self._restrict(self.image.index.mark([[self._rows_of(atom)] for atom in self.search.stopwords[0].atoms]))
-        rows = rows[np.argsort(-self.image.index.keys[rows], kind="stable")]
-        return {row: _Scored(0.0, False) for row in rows[:limit].tolist() if row not in known}
+        rows = rows[np.argsort(-self.image.index.keys[rows], kind="stable")][:limit]
+        return _Ranked(rows, np.zeros(len(rows)), np.zeros(len(rows), np.bool_))
 
-    def _to_matches(self, found: Mapping[int, _Scored]) -> Matches:
-        if not found:
-            return NO_MATCHES
-        rows = np.fromiter(found, np.int32, len(found))
-        scores, has_all = zip(*found.values(), strict=True)
-        ascending = np.argsort(rows)
-        coverage = np.empty(len(rows))
-        coverage[ascending] = self._measure_coverage(rows[ascending])
-        by_score = np.array(scores, np.float64)
-        return Matches(
-            self.image.index.keys[rows], by_score, np.array(has_all, np.bool_), np.where(by_score != 0.0, coverage, 0.0)
-        )
+    def _to_matches(self, found: _Ranked) -> Matches:
+        ascending = np.argsort(found.rows)
+        coverage = np.empty(len(ascending))
+        if len(ascending):
+            coverage[ascending] = self._measure_coverage(found.rows[ascending])
+        coverage[found.scores == 0.0] = 0.0
+        return Matches(self.image.index.keys[found.rows], found.scores, found.has_all, coverage)
 
     def _measure_coverage(self, rows: Rows) -> Scores:
         """Return what `measure_coverage` does for the texts of some ascending rows."""
