@@ -109,6 +109,7 @@ class Settings:
     log_recalls: bool = True
     recall_days: float = 90.0
     recall_megabytes: float = 200.0
+    image_megabytes: float = 1000.0
     models: str | None = None
     trusted: tuple[str, ...] = ()
     chat: str | None = None
@@ -514,6 +515,7 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "metadata_index": lambda value: validation.indexed_fields(value, "metadata_index"),
     "recall_days": lambda value: validation.number(value, "recall_days", *validation.RECALL_DAYS),
     "recall_megabytes": lambda value: validation.number(value, "recall_megabytes", *validation.RECALL_MEGABYTES),
+    "image_megabytes": lambda value: validation.number(value, "image_megabytes", *validation.IMAGE_MEGABYTES),
     "trusted": lambda value: validation.folders(value, "trusted"),
     "chat": validation.chat_model,
     "chat_timeout": lambda value: validation.number(value, "chat_timeout", 0.1, 86_400),

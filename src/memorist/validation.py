@@ -40,6 +40,7 @@ _PATH_STEP = re.compile(r"\\|%(?:25)*(?:2e|2f|5c|00)", re.IGNORECASE)
 _MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 MAX_FACTS = 1000
 RECALL_DAYS, RECALL_MEGABYTES = (1, 36_500), (1, 1_000_000)  # that the log of recalls may be kept, from and to
+IMAGE_MEGABYTES = (0, 1_000_000)  # that the image of a namespace may take; with 0 there is none
 _MIN_TOKEN_CHARACTERS = 16
 _TOKEN = re.compile("[!-~]+")
 

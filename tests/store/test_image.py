@@ -25,6 +25,7 @@ from memorist.profiles import ALL_COLUMNS
 from memorist.records import Model
 from memorist.search.query import parse_query
 from memorist.store import inverted_index, near_duplicates
+from memorist.store.backend import IMAGE_BYTES
 from memorist.store.records import KeywordMatches
 from memorist.store.sqlite import image_follower, keyword
 from memorist.store.sqlite.backend import SqliteBackend
@@ -41,8 +42,10 @@ CONTENT_ONLY = {**dict.fromkeys(ALL_COLUMNS, 0.0), "content": 1.0}
 class Reader:
     """A store on a file that others write; one that is `indexed` has the image in memory."""
 
-    def __init__(self, path: Path, *, indexed: bool, namespace: str = "default") -> None:
-        self.backend = SqliteBackend(str(path))
+    def __init__(
+        self, path: Path, *, indexed: bool, namespace: str = "default", image_bytes: int = IMAGE_BYTES
+    ) -> None:
+        self.backend = SqliteBackend(str(path), image_bytes=image_bytes)
         self.store = Store(self.backend, namespace)
         if indexed:
             self.follower.build()
@@ -467,14 +470,11 @@ def test_a_restored_backup_is_read_anew(tmp_path: Path, path: Path, readers: lis
     assert reader.find("bird")
 
 
-def test_an_index_larger_than_its_texts_is_not_kept(
-    writer: Memorist, path: Path, readers: list[Reader], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(image_follower, "_ALWAYS_GRANTED", 0)
+def test_an_image_larger_than_is_granted_is_not_kept(writer: Memorist, path: Path, readers: list[Reader]) -> None:
     writer.add_many(f"{n} a b c d e f g" for n in range(100))
-    readers.append(reader := Reader(path, indexed=True))
-    assert reader.follower.image is None
-    assert reader.find("g")
+    readers += [Reader(path, indexed=True, image_bytes=size) for size in (0, 10_000, 1_000_000)]
+    assert [reader.follower.image is not None for reader in readers] == [False, False, True]
+    assert all(reader.find("g") for reader in readers)
 
 
 def test_a_very_long_text_is_ranked_as_in_fts5(writer: Memorist, path: Path, readers: list[Reader]) -> None:

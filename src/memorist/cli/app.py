@@ -378,6 +378,7 @@ class CommandContext:
             log_recalls=settings.log_recalls,
             recall_days=settings.recall_days,
             recall_megabytes=settings.recall_megabytes,
+            image_megabytes=settings.image_megabytes,
         )
 
 

@@ -78,6 +78,7 @@ def open_memory(
     log_recalls: bool = True,
     recall_days: float = 90,
     recall_megabytes: float = 200,
+    image_megabytes: float = 1000,
 ) -> Memorist:
     """
     Open a memory, creating it where there is none. With `read_only`, none is made: a missing file reads as an empty
@@ -97,7 +98,8 @@ def open_memory(
     `reranker` is an object with `score_passages(question, passages, seconds)` to use instead. `surface` says by
     which way searches come: "library", "cli", "hook", "mcp", "chat" or "http". What "hook", "mcp" and "chat" put
     into prompts of agents is recorded, unless `log_recalls` is off. Recalls are kept for `recall_days`, and up to
-    `recall_megabytes` of them.
+    `recall_megabytes` of them. Of a namespace in a file that is searched often, an image of up to `image_megabytes` is
+    kept in memory, beside the vectors.
     """
     from memorist.embed.local import CrossEncoder  # only once a memory is opened
 
@@ -116,7 +118,9 @@ def open_memory(
     fields = None if metadata_index is None else validation.indexed_fields(metadata_index, "metadata_index")
     model = resolve_embedder(embedder)
     path = str(default_path()) if target is None else check_target(target)
-    space, options = validation.namespace(namespace), {"busy_timeout": busy_timeout, "synchronous": synchronous}
+    image_bytes = int(validation.number(image_megabytes, "image_megabytes", *validation.IMAGE_MEGABYTES) * 1e6)
+    options = {"busy_timeout": busy_timeout, "synchronous": synchronous, "image_bytes": image_bytes}
+    space = validation.namespace(namespace)
     resources = Resources(
         _open_store(path, space, fields, read_only=read_only, **options),
         model,

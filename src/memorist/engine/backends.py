@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 from memorist.config import is_server
 from memorist.errors import InvalidInput, MissingExtra
 from memorist.reports import DistributionReport
-from memorist.store.backend import Backend
+from memorist.store.backend import IMAGE_BYTES, Backend
 
 if TYPE_CHECKING:
     from memorist.store.postgres.backend import PostgresBackend
 
 
 def open_backend(
-    target: str, namespace: str, *, read_only: bool, busy_timeout: float, synchronous: str = "full"
+    target: str,
+    namespace: str,
+    *,
+    read_only: bool,
+    busy_timeout: float,
+    synchronous: str = "full",
+    image_bytes: int = IMAGE_BYTES,
 ) -> Backend:
     """Open a file or a database on a server; files and tables are made where there are none, unless it is only read."""
     if is_server(target):
@@ -23,7 +29,12 @@ def open_backend(
     from memorist.store.sqlite.backend import SqliteBackend
 
     return SqliteBackend(
-        target, namespace=namespace, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous
+        target,
+        namespace=namespace,
+        read_only=read_only,
+        busy_timeout=busy_timeout,
+        synchronous=synchronous,
+        image_bytes=image_bytes,
     )
 
 

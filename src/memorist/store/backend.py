@@ -10,6 +10,8 @@ from memorist.store.image import Image
 from memorist.store.records import KeywordMatches, Scope
 from memorist.store.vectors import Vectors
 
+IMAGE_BYTES = 1_000_000_000  # that the image of a namespace may take
+
 
 class KeywordIndex(Protocol):
     """The full-text index of one namespace."""

@@ -154,7 +154,6 @@ class Image:
     index: InvertedIndex
     columns: Mapping[str, NDArray[Any]]
     names: Mapping[str, Names]
-    size: int = 0  # characters of all texts
     has_strangers: bool = False
     _counts: dict[Any, int] = field(default_factory=dict)  # of rows with words that were asked for
     _own: dict[str, Flags] = field(default_factory=dict)
@@ -215,9 +214,7 @@ class Image:
         if len(kept) and len(rows := index.find_rows(kept)):
             keys = index.keys[rows].tolist()
             _overwrite(columns, rows, _to_columns([latest[key].columns for key in keys], self.names))
-        texts = (latest[key].columns for key in added)
-        size = self.size + sum(len(text) for row in texts if row for text in row[1 : 1 + len(INDEX_COLUMNS)] if text)
-        return Image(self.namespace, index, columns, self.names, size, self.has_strangers)
+        return Image(self.namespace, index, columns, self.names, self.has_strangers)
 
     def _tokenize(self, changes: Mapping[int, Change], keys: Sequence[int], beside_others: bool) -> list[IndexedText]:
         documents = []

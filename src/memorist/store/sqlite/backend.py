@@ -8,6 +8,7 @@ import apsw
 
 from memorist.errors import StoreCorrupt
 from memorist.reports import CheckReport
+from memorist.store.backend import IMAGE_BYTES
 from memorist.store.database import Connection
 from memorist.store.documents import CHUNK_SUFFIX
 from memorist.store.export import select_namespaces
@@ -43,12 +44,14 @@ class SqliteBackend:
         read_only: bool = False,
         busy_timeout: float = 30.0,
         synchronous: str = "full",
+        image_bytes: int = IMAGE_BYTES,
         migrations: Migrations | None = None,
     ) -> None:
         self.database = ConnectionPool(path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
         self._migrations = load_migrations("sqlite") if migrations is None else migrations
         self._unmerged = 0
         self._followers: dict[str, ImageFollower] = {}
+        self._image_bytes = image_bytes
         try:
             with self.database.reading() as connection:
                 migrate(SqliteSchema(self.database, connection), self._migrations)
@@ -75,7 +78,7 @@ class SqliteBackend:
         """Return what makes the image of a namespace and its files, and keeps it up to date."""
         owner = namespace.removesuffix(CHUNK_SUFFIX)
         if owner not in self._followers:
-            self._followers.setdefault(owner, ImageFollower(self.database, owner))
+            self._followers.setdefault(owner, ImageFollower(self.database, owner, self._image_bytes))
         return self._followers[owner]
 
     def find_image(self, namespace: str) -> Image | None:

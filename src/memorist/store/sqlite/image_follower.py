@@ -26,7 +26,6 @@ _PAYS_AFTER = 0.1  # seconds of the processor that searches took: making an imag
 _BLOCK_ROWS = 1024  # read at a time: a fork and a closing wait for no more
 _MAX_FOLLOWED = 300  # changes that a search takes in before it begins: some milliseconds
 _MAX_DEAD_SHARE = 1 / 4  # of rows that were replaced or removed, before everything is read again
-_MAX_SIZE, _ALWAYS_GRANTED = 2.5, 1 << 20  # the size of the image, in sizes of the texts, and in bytes
 _LOCK_SECONDS = 0.05  # that a search waits for another one which takes in changes
 
 _log = logging.getLogger("memorist.store")
@@ -103,10 +102,6 @@ class _Followed(NamedTuple):
         """True if so many rows are dead that it should be made anew."""
         return self.image.index.dead > _MAX_DEAD_SHARE * self.image.index.count
 
-    @property
-    def is_too_large(self) -> bool:
-        return self.image.nbytes > max(_MAX_SIZE * self.image.size, _ALWAYS_GRANTED)
-
 
 def _limit(beside_others: bool) -> int:
     return _BLOCK_ROWS if beside_others else _MAX_FOLLOWED
@@ -115,8 +110,8 @@ def _limit(beside_others: bool) -> int:
 class ImageFollower:
     """The image of a namespace and its files, once it pays."""
 
-    def __init__(self, database: Database, namespace: str) -> None:
-        self._database = database
+    def __init__(self, database: Database, namespace: str, most_bytes: int) -> None:
+        self._database, self._most_bytes = database, most_bytes
         self._values = {"namespace": namespace, "files": namespace + CHUNK_SUFFIX}
         self._seen: tuple[str | None, _Followed] | None = None  # with the mark that the database had
         self._spent = 0.0  # seconds since there is no image
@@ -144,7 +139,7 @@ class ImageFollower:
     def charge(self, seconds: float) -> None:
         """Count the time that a search took without the image, and begin to make it once that pays."""
         self._spent += seconds
-        if self._spent >= _PAYS_AFTER:
+        if self._spent >= _PAYS_AFTER and self._most_bytes:
             self._start()
 
     def refresh(self, mark: str) -> Image | None:
@@ -241,9 +236,9 @@ class ImageFollower:
                 changes = self._read_changes(connection, followed, _BLOCK_ROWS)
             following = followed.take_in(changes, position, beside_others=True)
             followed = self._begin() if following is None else following
-            if followed is not None and followed.is_too_large:
+            if followed is not None and followed.image.nbytes > self._most_bytes:
                 self._too_large = position.newest
-                _log.info("searches ask the database: an image in memory would be larger than is granted")
+                _log.info("searches ask the database: the image would take more than %d bytes", self._most_bytes)
                 return
             if following is not None and len(changes) < _MAX_FOLLOWED:
                 image = following.image
