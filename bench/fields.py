@@ -1,7 +1,7 @@
 """
 Measure searches filtered by metadata, with an index of the field and without, beside a search without a filter.
 
-    python bench/fields.py [SIZE] [--questions N] [--passes N] [--words]    100,000 memories and 60 questions by default
+    python bench/fields.py [SIZE] [--questions N] [--passes N] [--disk]    100,000 memories and 60 questions by default
 
 No model is measured: vectors are random, and ready. Two files hold the same memories; one of them has an index of the
 fields. Every kind of search takes its turn with the same questions, each with another filter; before that,
@@ -21,13 +21,12 @@ import memorist
 from bulk import ReadyVectors, make_texts
 from measurements import time_in_turns
 from memorist import Memorist
-from memorist.store.sqlite import live_index
 
 FIELDS = ("user", "team", "n", "likes")
 BATCH = 8192
 LIMIT = 10
 WARM_UP = 20
-THREAD = "memorist-image"  # makes the index of words in memory, which the measurement waits for
+THREAD = "memorist-image"  # makes the image, which the measurement waits for
 
 
 def main() -> None:
@@ -35,18 +34,19 @@ def main() -> None:
     parser.add_argument("size", type=int, nargs="?", default=100_000, metavar="SIZE", help="memories")
     parser.add_argument("--questions", type=int, default=60, help="asked of each kind (default %(default)s)")
     parser.add_argument("--passes", type=int, default=3, help="the fastest of so many counts (default %(default)s)")
-    parser.add_argument("--words", action="store_true", help="use the index of words in memory, whatever its size")
+    parser.add_argument("--disk", action="store_true", help="have the database answer, and make no image of it")
     options = parser.parse_args()
-    if options.words:
-        live_index._MAX_SIZE = 10
+    image = 0 if options.disk else 1000
     texts = make_texts(options.size)
     metadata = [make_metadata(number, options.size) for number in range(options.size)]
     embedder = ReadyVectors(options.size)
     generator = random.Random(2)
     questions = [" ".join(generator.choice(texts).split()[:4]) for _ in range(options.questions)]
     with tempfile.TemporaryDirectory() as folder:
-        plain = memorist.open(Path(folder, "plain.db"), embedder=embedder)
-        indexed = memorist.open(Path(folder, "indexed.db"), embedder=embedder, metadata_index=FIELDS)
+        plain = memorist.open(Path(folder, "plain.db"), embedder=embedder, image_megabytes=image)
+        indexed = memorist.open(
+            Path(folder, "indexed.db"), embedder=embedder, metadata_index=FIELDS, image_megabytes=image
+        )
         with plain, indexed:
             for memory in (plain, indexed):
                 fill(memory, texts, metadata)

@@ -620,7 +620,7 @@ def test_a_filter_that_the_image_knows_answers_by_what_is_written_since(path: An
 
         first = search()
         store._backend.follow("default").build()
-        assert store.resolve_scope(inside) is store.resolve_scope(inside)
+        assert store.resolve_scope(inside).passing is store.resolve_scope(inside).passing
         assert store.resolve_scope(inside).passing is not None
         assert search() == first
         moved = memory.search("note 7 on bears", project="bears")[0].memory

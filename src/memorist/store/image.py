@@ -141,7 +141,7 @@ class Population:
     mean_words: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Image:
     """
     The rows of a namespace and of its files as of one moment.
@@ -273,7 +273,7 @@ class Image:
             return None
         key = (namespace, filter, time.tzname if filter.month else None)
         if (known := self._scopes.get(key) or self._listed.get(key)) is not None:
-            return known
+            return replace(known, image=self)
         if filter.metadata is not None or filter.fact_kind or filter.session is not None:
             return None
         own, expired = self.list_own(namespace), self._list_expired()
@@ -283,7 +283,7 @@ class Image:
             hide_expired=expired is not None and bool((own & expired).any()),
         )
         if settled == NO_FILTER:
-            scope = Scope(settled, image=self)
+            scope = Scope(settled)
         else:
             passing = own & self._test(settled)
             if expired is not None:
@@ -291,7 +291,7 @@ class Image:
             scope = self._make_scope(namespace, settled, passing)
         if expired is None:  # otherwise it depends on the time, too
             _remember(self._scopes, key, scope, self.index.count)
-        return scope
+        return replace(scope, image=self)
 
     def complete_scope(self, namespace: str, filter: Filter, scope: Scope) -> Scope:
         """Return a scope whose keys the database has listed as one of this image."""
@@ -305,14 +305,15 @@ class Image:
         completed = self._make_scope(namespace, scope.filter, passing)
         if self._list_expired() is None:
             _remember(self._listed, (namespace, filter, None), completed, index.count)
-        return completed
+        return replace(completed, image=self)
 
     def _make_scope(self, namespace: str, filter: Filter, passing: Flags) -> Scope:
+        """Return a scope without the image: those that are remembered must not keep it alive."""
         own = self.list_own(namespace)
         count, total = int(np.count_nonzero(passing)), int(np.count_nonzero(own))
         if restricts(filter) and (count <= MAX_SCOPE_KEYS or 2 * count <= total):
-            return Scope(filter, keys=self._list_keys(passing), image=self, passing=passing)
-        return Scope(filter, excluded=self._list_keys(own & ~passing), image=self, passing=passing)
+            return Scope(filter, keys=self._list_keys(passing), passing=passing)
+        return Scope(filter, excluded=self._list_keys(own & ~passing), passing=passing)
 
     def _list_keys(self, rows: Flags) -> Keys:
         keys: Keys = self.index.keys[: self.index.count][rows]
