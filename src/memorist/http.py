@@ -33,8 +33,7 @@ class HttpClient:
     """
     Sends requests to one server. Any number of threads may use it.
 
-    A connection is kept for the next request once its answer was read to the end. `timeout` is in seconds for each
-    wait, `answer_timeout` for all of an answer.
+    `timeout` is in seconds for each wait, `answer_timeout` for all of an answer.
     """
 
     def __init__(self, url: SplitResult, *, timeout: float, answer_timeout: float = math.inf) -> None:
@@ -64,39 +63,47 @@ class HttpClient:
         target: str,
         body: bytes | Iterable[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Iterator["Answer"]:
-        """Send a request, and give its answer to be read; one that is not read to its end costs the connection."""
+        *,
+        keep: bool = True,
+    ) -> "Iterator[Answer]":
+        """
+        Send a request, and give its answer to be read. Unless the connection is not to be kept, it is for the next
+        request, if the answer was read to its end.
+        """
         generation = self._generation
-        connection, response = self._exchange(method, target, body, headers or {})
+        connection, answer = self._exchange(method, target, body, headers or {})
         try:
-            yield Answer(response, self._timeout)
+            yield answer
         finally:
-            is_whole = response.isclosed() and not response.will_close
+            is_whole = answer.isclosed() and not answer.will_close
             with self._lock:
-                if is_kept := is_whole and generation == self._generation:
+                if is_kept := keep and is_whole and generation == self._generation:
                     self._idle.append(connection)
             if not is_kept:
-                response.close()
+                answer.close()
                 connection.close()
 
     def _exchange(
         self, method: str, target: str, body: bytes | Iterable[bytes] | None, headers: Mapping[str, str]
-    ) -> "tuple[http.client.HTTPConnection, _Response]":
+    ) -> "tuple[http.client.HTTPConnection, Answer]":
         can_repeat = body is None or isinstance(body, bytes)
         while True:
             connection = self._take() if can_repeat else self._connect()
             reused = connection.sock is not None
-            failure: Unreachable | None = None
             with contextlib.ExitStack() as stack:
                 stack.callback(connection.close)
                 try:
                     if not reused:
                         connection.connect()
-                    with contextlib.nullcontext() if reused else contextlib.suppress(*_REFUSED_BODY):
+                    try:
                         connection.request(method, target, body, headers)
-                    response = cast(_Response, connection.getresponse())
+                    except (BrokenPipeError, ConnectionResetError):
+                        if reused:
+                            raise
+                        # The server may have answered before all of the body was sent.
+                    answer = cast(Answer, connection.getresponse())
                     stack.pop_all()  # the connection stays open
-                    return connection, response
+                    return connection, answer
                 except (OSError, http.client.HTTPException, UnicodeError) as exc:
                     failure = _describe_failure(exc, self._timeout)
             if not reused or failure.timed_out:
@@ -111,36 +118,34 @@ class HttpClient:
         """Return a connection that is not open yet."""
         kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
         connection = kind(self._url.hostname or "", self._url.port, timeout=self._timeout)
-        connection.response_class = partial(_Response, seconds=self._answer_timeout)  # type: ignore[assignment]
+        answers = partial(Answer, timeout=self._timeout, seconds=self._answer_timeout)
+        connection.response_class = answers  # type: ignore[assignment]
         return connection
 
 
-class Answer:
-    """An answer that is read; raises Unreachable where it breaks off."""
+class Answer(http.client.HTTPResponse):
+    """An answer; reading it raises Unreachable where it breaks off, or takes longer as a whole than it may."""
 
-    def __init__(self, response: "_Response", timeout: float) -> None:
-        self._response, self._timeout = response, timeout
-        self.status, self.reason = response.status, response.reason
-
-    def header(self, name: str) -> str | None:
-        return self._response.getheader(name)
-
-    def read(self, limit: int | None = None) -> bytes:
-        """Return all of the rest, or so many bytes of it."""
-        return self._read(self._response.read, limit)
-
-    def read_piece(self, limit: int) -> bytes:
-        """Return the next bytes that have arrived; none at the end."""
-        return self._read(self._response.read1, limit)
-
-    def read_line(self) -> bytes:
-        return self._read(self._response.readline, -1)
+    def __init__(self, sock: socket.socket, *args: Any, timeout: float, seconds: float, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self._timeout = timeout
+        self._timed = _TimedReader(self.fp.detach(), time.monotonic() + seconds)
+        self.fp = io.BufferedReader(self._timed)
 
     def lift_limit(self) -> None:
         """Let the answer take any time, as long as something comes."""
-        self._response.lift_limit()
+        self._timed.deadline = math.inf
 
-    def _read(self, read: Callable[[Any], bytes], limit: int | None) -> bytes:
+    def read(self, amt: int | None = None) -> bytes:
+        return self._attempt(super().read, amt)
+
+    def read1(self, n: int = -1) -> bytes:
+        return self._attempt(super().read1, n)
+
+    def readline(self, limit: int = -1) -> bytes:  # type: ignore[override]
+        return self._attempt(super().readline, limit)
+
+    def _attempt(self, read: Callable[[Any], bytes], limit: int | None) -> bytes:
         try:
             return read(limit)
         except (OSError, http.client.HTTPException, ValueError) as exc:
@@ -148,7 +153,6 @@ class Answer:
         raise failure
 
 
-_REFUSED_BODY = (BrokenPipeError, ConnectionResetError)  # the server may have answered before all of it was sent
 _REASONS: Mapping[type[Exception], str] = {
     http.client.RemoteDisconnected: "it closed the connection",
     http.client.IncompleteRead: "the answer broke off",
@@ -161,18 +165,6 @@ def _describe_failure(error: Exception, timeout: float) -> Unreachable:
         return Unreachable(f"no answer within {timeout:g} s", timed_out=True)
     reason = _REASONS.get(type(error)) or getattr(error, "strerror", None)
     return Unreachable(reason or type(error).__name__)
-
-
-class _Response(http.client.HTTPResponse):
-    """A response with a limit on all of its time: each wait has one, but a server may send a little for ever."""
-
-    def __init__(self, sock: socket.socket, *args: Any, seconds: float, **options: Any) -> None:
-        super().__init__(sock, *args, **options)
-        self._timed = _TimedReader(self.fp.detach(), time.monotonic() + seconds)
-        self.fp = io.BufferedReader(self._timed)
-
-    def lift_limit(self) -> None:
-        self._timed.deadline = math.inf
 
 
 class _TimedReader(io.RawIOBase):

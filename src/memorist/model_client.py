@@ -36,6 +36,7 @@ _TOO_LONG = re.compile(r"context (?:length|size)|too (?:long|large)|less than \d
 T = TypeVar("T")
 JsonObject = dict[str, Any]
 Sleep = Callable[[float], None]
+_ReadAnswer = Callable[[Answer, contextlib.ExitStack], T]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +154,13 @@ class ModelClient:
                 raise self._endless_error(len(content))
             return content
 
-        return parse_json_object(self._request(path, payload, retry, read))
+        return parse_json_object(self._request(path, payload, retry, read, keep=True))
 
     def stream(self, path: str, payload: JsonObject, retry: RetryPolicy) -> Generator[str, None, None]:
         """Yield the lines of an answer as they arrive. Closing the iterator closes the connection."""
-        answer, opened = self._request(path, payload, retry, lambda answer, stack: (answer, stack.pop_all()))
+        answer, opened = self._request(
+            path, payload, retry, lambda answer, stack: (answer, stack.pop_all()), keep=False
+        )
         with opened:
             answer.lift_limit()
             rest, size = bytearray(), 0  # of a line, which may come in very many pieces
@@ -188,13 +191,11 @@ class ModelClient:
         """Close the kept connections; a later request opens new ones."""
         self._http.close()
 
-    def _request(
-        self, path: str, payload: JsonObject, retry: RetryPolicy, read: Callable[[Answer, contextlib.ExitStack], T]
-    ) -> T:
+    def _request(self, path: str, payload: JsonObject, retry: RetryPolicy, read: _ReadAnswer[T], *, keep: bool) -> T:
         """Send a request, again where that may help, and return what `read` makes of its answer."""
         body = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
         deadline, attempt = time.monotonic() + retry.patience, 0
-        while isinstance(outcome := self._attempt(path, body, read), Failure):
+        while isinstance(outcome := self._attempt(path, body, read, keep), Failure):
             delay = retry.delay(attempt) if outcome.retry_after is None else outcome.retry_after
             may_help = outcome.temporary and outcome.status in retry.statuses and attempt < retry.retries
             if not may_help or delay > retry.max_delay or time.monotonic() + delay > deadline:
@@ -203,11 +204,11 @@ class ModelClient:
             attempt += 1
         return outcome
 
-    def _attempt(self, path: str, body: bytes, read: Callable[[Answer, contextlib.ExitStack], T]) -> T | Failure:
+    def _attempt(self, path: str, body: bytes, read: _ReadAnswer[T], keep: bool) -> T | Failure:
+        target, headers = self._endpoint.target(path), self._endpoint.headers
         with contextlib.ExitStack() as stack:
             try:
-                endpoint = self._endpoint
-                answer = stack.enter_context(self._http.send("POST", endpoint.target(path), body, endpoint.headers))
+                answer = stack.enter_context(self._http.send("POST", target, body, headers, keep=keep))
                 if answer.status == 200:
                     return read(answer, stack)
             except Unreachable as exc:
@@ -215,12 +216,12 @@ class ModelClient:
             text = ""
             with contextlib.suppress(Unreachable):  # the status says enough
                 text = answer.read(_MAX_REFUSAL_BYTES).decode("utf-8", "replace")
-            return Failure(answer.status, text, _parse_retry_after(answer.header("Retry-After")))
+            return Failure(answer.status, text, _parse_retry_after(answer.getheader("Retry-After")))
 
     def _read_piece(self, answer: Answer) -> bytes:
         """Return the next bytes that have arrived; none at the end."""
         try:
-            return answer.read_piece(65536)
+            return answer.read1(65536)
         except Unreachable as exc:
             timed_out = exc.timed_out
         if timed_out:

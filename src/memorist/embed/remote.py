@@ -48,7 +48,7 @@ _MIN_CUT_CHARACTERS = 200  # a model that refuses even so short a text has anoth
 _LONG_PATIENCE, _SHORT_PATIENCE = 120.0, 0.5
 
 
-class RemoteEmbedder(ABC):
+class _RemoteEmbedder(ABC):
     """
     An embedding model behind HTTP: prepares texts, sends them in batches, and reads vectors.
 
@@ -188,7 +188,7 @@ class RemoteEmbedder(ABC):
 OPENAI = Service("openai", "https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY", key_host="api.openai.com")
 
 
-class OpenAIEmbedder(RemoteEmbedder):
+class OpenAIEmbedder(_RemoteEmbedder):
     """Models of OpenAI (which needs a key), or of any server that speaks its API: LM Studio, vLLM, llama.cpp."""
 
     _service, _path, example = OPENAI, "/embeddings", "text-embedding-3-small"
@@ -228,7 +228,7 @@ OLLAMA = Service(
 )
 
 
-class OllamaEmbedder(RemoteEmbedder):
+class OllamaEmbedder(_RemoteEmbedder):
     """Models that Ollama serves, at `base_url` or OLLAMA_HOST (which may lack scheme and port), else this machine."""
 
     _service, _path, example = OLLAMA, "/api/embed", "nomic-embed-text"
@@ -240,7 +240,7 @@ class OllamaEmbedder(RemoteEmbedder):
         return list(answer["embeddings"])
 
 
-PROVIDERS: Mapping[str, type[RemoteEmbedder]] = {"openai": OpenAIEmbedder, "ollama": OllamaEmbedder}  # by setting
+PROVIDERS: Mapping[str, type[_RemoteEmbedder]] = {"openai": OpenAIEmbedder, "ollama": OllamaEmbedder}  # by setting
 
 
 class _TextTooLong(EmbedderError):

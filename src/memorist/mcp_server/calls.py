@@ -149,9 +149,7 @@ def memory_get(
     offset: Annotated[int, Meta("Character to start at (0)", minimum=0)] = 0,
     **options: Any,
 ) -> Answer:
-    """
-    Get the full text of memories by the ids from a search or timeline. Long ones come in parts: see offset.
-    """
+    """Get the full text of memories by the ids from a search or timeline. Long ones come in parts: see offset."""
     memories = context.memory.get(list(dict.fromkeys(ids)), **options)
     missing = [as_one_line(id)[:_MAX_ID_CHARACTERS] for id in memories.missing]
     if not memories:
@@ -322,9 +320,7 @@ def _describe_redacted(memory: Memory, fields: Sequence[str] | Mapping[str, Any]
 
 @tool(Memorist.supersede, answers={"id": str}, may_answer={"superseded_by": str}, is_idempotent=True)
 def memory_supersede(context: ToolContext, old_id: MemoryId, new_id: MemoryId) -> Answer:
-    """
-    Mark an older memory as replaced by a newer one; searches then leave out the older one.
-    """
+    """Mark an older memory as replaced by a newer one; searches then leave out the older one."""
     old = context.memory.supersede(old_id, new_id)
     newest = {"superseded_by": old.superseded_by.id} if old.superseded_by else {}
     return {"id": old.id, **newest, "next": "nothing: from now on memory_search finds only the new one"}
@@ -332,9 +328,7 @@ def memory_supersede(context: ToolContext, old_id: MemoryId, new_id: MemoryId) -
 
 @tool(Memorist.forget, answers={"id": str}, destroys=True)
 def memory_forget(context: ToolContext, id: str) -> Answer:
-    """
-    Remove a memory from all searches. Only if it is wrong or unwanted; the user can restore it.
-    """
+    """Remove a memory from all searches. Only if it is wrong or unwanted; the user can restore it."""
     context.memory.forget(id)
     return {"id": as_one_line(id), "next": "nothing: no search finds it any more; the user can restore it"}
 
@@ -346,9 +340,7 @@ def memory_context(
     budget: Annotated[int | None, Meta(minimum=_MIN_BUDGET)] = None,
     **options: Any,
 ) -> Answer:
-    """
-    Get the memories that matter for a message, packed into one block: the quickest start for a task.
-    """
+    """Get the memories that matter for a message, packed into one block: the quickest start for a task."""
     if not message.strip():
         raise InvalidInput("the message is empty: say what the task or question is")
     most = context.limit // _CHARACTERS_PER_TOKEN

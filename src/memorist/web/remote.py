@@ -189,7 +189,7 @@ class Remote(Transport):
         headers = {"Accept": EVENTS} | ({"Last-Event-ID": position} if position else {})
         with self._open(operation, {}, headers=headers) as answer:
             fields: dict[str, str] = {}
-            while line := answer.read_line().decode():
+            while line := answer.readline().decode():
                 name, _, value = line.rstrip("\n").partition(": ")
                 if name and value:
                     fields[name] = value
@@ -237,7 +237,7 @@ def _as_header(value: str, what: str) -> str:
 
 def _read_problem(answer: Answer, url: str) -> Exception:
     """Return the error that an answer tells of, of the class that the engine has raised."""
-    if location := answer.header("Location"):
+    if location := answer.getheader("Location"):
         return ConfigError(f"{url} answered {answer.status} and sends you to {location[:200]!r}; connect to that")
     try:
         problem = json.loads(answer.read(_MAX_PROBLEM_BYTES))
