@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +27,9 @@ TEXTS = [
 ] * 3
 
 
-@pytest.fixture(scope="module")
-def embedder() -> Iterator[LocalEmbedder]:
-    embedder = LocalEmbedder(threads=2)
-    yield embedder
-    embedder.close()
+@pytest.fixture
+def embedder(bundled_model: LocalEmbedder) -> LocalEmbedder:
+    return bundled_model
 
 
 @pytest.fixture

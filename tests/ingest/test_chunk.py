@@ -7,69 +7,20 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
+from chunk_checks import ANY_COUNT, COUNTS, assert_sound, words
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from complexity import grows_at_most
-from memorist.embed.base import TokenCounter
 from memorist.embed.local import LocalEmbedder
-from memorist.ingest.chunk import MAX_TOKEN_CHARACTERS, OVERLAP_DIVISOR, Chunk, split_plain_text
-
-
-def words(text: str) -> int:
-    return len(text.split())
-
-
-def editor_lines(text: str) -> list[str]:
-    return re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff"))
-
-
-def measured(text: str, count: TokenCounter) -> int:
-    """Tokens, and what is so long that it must be more."""
-    return max(count(text), -(-len("".join(text.split())) // MAX_TOKEN_CHARACTERS))
-
-
-def assert_sound(text: str, chunks: Sequence[Chunk], budget: int, count: TokenCounter, first_line: int = 1) -> None:
-    """What holds for the chunks of any text: exact lines, all there is to see, in order, within the budget."""
-    lines = editor_lines(text)
-    whole = "\n".join(lines)
-    offsets = [0]
-    for line in lines:
-        offsets.append(offsets[-1] + len(line) + 1)
-    done = offsets[first_line - 1]
-    for chunk in chunks:
-        assert chunk.text.strip()
-        assert count(chunk.text) <= budget or len(chunk.text) == 1
-        assert first_line <= chunk.start_line <= chunk.end_line <= len(lines)
-        own = lines[chunk.start_line - 1 : chunk.end_line]
-        start = offsets[chunk.start_line - 1]
-        visible = done + len(whole[done:]) - len(whole[done:].lstrip())
-        if chunk.text != "\n".join(own):
-            assert chunk.text in "\n".join(own)
-            assert any(measured(line + "\n", count) > budget for line in own), "cut within a line that fits"
-            start = whole.rfind(chunk.text, start, visible + len(chunk.text))
-        assert 0 <= start <= visible, "something is missing before it"
-        assert start + len(chunk.text) > done, "nothing in it is new"
-        if start < done:
-            assert measured(whole[start:done], count) <= max(1, budget // OVERLAP_DIVISOR)
-        done = start + len(chunk.text)
-    assert not whole[done:].strip(), "something is missing at the end"
+from memorist.ingest.chunk import MAX_TOKEN_CHARACTERS, Chunk, split_plain_text
 
 
 def ranges(chunks: Sequence[Chunk]) -> list[tuple[int, int]]:
     return [(chunk.start_line, chunk.end_line) for chunk in chunks]
 
 
-COUNTS: dict[str, TokenCounter] = {
-    "words": words,
-    "characters": len,
-    "a quarter of the characters": lambda text: len(text) // 4,  # much less for lines than for what they make up
-    "a token more for each line end": lambda text: len(text.split()) + 2 * text.count("\n"),
-    "nothing": lambda text: 0,
-    "one for any": lambda text: 1,
-}
 TEXT = st.text(st.sampled_from("ab cd.!? \n\n\r\t\f\0\ufeff\u2028\u3002漢 \u00a0") | st.characters(), max_size=300)
-ANY_COUNT = st.sampled_from(sorted(COUNTS))
 
 
 @settings(max_examples=300)

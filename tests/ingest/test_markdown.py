@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
+from chunk_checks import ANY_COUNT, COUNTS, assert_sound, editor_lines, words
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_chunk import ANY_COUNT, COUNTS, assert_sound, editor_lines, ranges, words
+from test_chunk import ranges
 
 from complexity import grows_at_most
 from memorist.embed.local import LocalEmbedder

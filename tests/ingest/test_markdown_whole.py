@@ -5,9 +5,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from chunk_checks import ANY_COUNT, COUNTS, assert_sound, editor_lines, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_chunk import ANY_COUNT, COUNTS, assert_sound, editor_lines, words
 from test_markdown import DOCUMENTS, Made, placed, read
 
 from memorist.embed.local import LocalEmbedder

@@ -6,61 +6,23 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from chunk_checks import assert_sound, editor_lines, words
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from complexity import grows_at_most
-from memorist.embed.base import TokenCounter
 from memorist.embed.local import LocalEmbedder
 from memorist.errors import InvalidInput, MissingExtra
-from memorist.ingest.chunk import MAX_TOKEN_CHARACTERS, OVERLAP_DIVISOR, Chunk
 from memorist.ingest.markdown import Link, ParsedDocument
 from memorist.ingest.markup import read_html, read_rst
 from memorist.ingest.readers import READERS_BY_SUFFIX, UnreadableFile, decode, parse_file, read_bytes, reason_to_skip
 from memorist.ingest.source import read_python, read_source
-
-
-def words(text: str) -> int:
-    return len(text.split())
-
-
-def editor_lines(text: str) -> list[str]:
-    return re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff"))
-
-
-def measured(text: str, count: TokenCounter) -> int:
-    return max(count(text), -(-len("".join(text.split())) // MAX_TOKEN_CHARACTERS))
-
-
-def assert_sound(text: str, chunks: Sequence[Chunk], budget: int, count: TokenCounter = words) -> None:
-    """What holds for the chunks of any text: exact lines, all there is to see, in order, within the budget."""
-    lines = editor_lines(text)
-    whole = "\n".join(lines)
-    offsets = [0]
-    for line in lines:
-        offsets.append(offsets[-1] + len(line) + 1)
-    done = 0
-    for chunk in chunks:
-        assert chunk.text.strip()
-        assert count(chunk.text) <= budget or len(chunk.text) == 1
-        own = lines[chunk.start_line - 1 : chunk.end_line]
-        start = offsets[chunk.start_line - 1]
-        visible = done + len(whole[done:]) - len(whole[done:].lstrip())
-        if chunk.text != "\n".join(own):
-            assert chunk.text in "\n".join(own)
-            assert any(measured(line + "\n", count) > budget for line in own), "cut within a line that fits"
-            start = whole.rfind(chunk.text, start, visible + len(chunk.text))
-        assert 0 <= start <= visible, "something is missing before it"
-        assert start + len(chunk.text) > done, "nothing in it is new"
-        assert start >= done or measured(whole[start:done], count) <= max(1, budget // OVERLAP_DIVISOR)
-        done = start + len(chunk.text)
-    assert not whole[done:].strip(), "something is missing at the end"
 
 
 def ranges(document: ParsedDocument) -> list[tuple[int, int]]:

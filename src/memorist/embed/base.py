@@ -11,7 +11,7 @@ from memorist.errors import EmbedderError, EmbedderUnavailable
 from memorist.records import Model
 
 _DEFAULT_MAX_TOKENS = 512  # of a model that does not say how many it reads
-CHARACTERS_PER_TOKEN = 4  # estimate, for a model that does not count tokens itself
+_CHARACTERS_PER_TOKEN = 4  # estimate, for a model that does not count tokens itself
 _SLOW_FAILURE = 0.2  # seconds; a model that takes longer to fail is not called again for a while
 _MAX_PAUSE = 60.0  # seconds
 
@@ -149,7 +149,7 @@ def close_model(model: object) -> None:
 def token_counter(embedder: Embedder | None) -> TokenCounter:
     """Return the model's own token counter, or an estimate by characters."""
     count: TokenCounter | None = getattr(embedder, "count_tokens", None)
-    return count or (lambda text: -(-len(text) // CHARACTERS_PER_TOKEN))
+    return count or (lambda text: -(-len(text) // _CHARACTERS_PER_TOKEN))
 
 
 def max_tokens(embedder: Embedder | None) -> int:

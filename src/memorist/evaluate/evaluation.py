@@ -113,7 +113,7 @@ def measure_calibration(
     )
 
 
-ProgressFactory = Callable[[str, int], AbstractContextManager[Progress]]  # (label, length)
+_ProgressFactory = Callable[[str, int], AbstractContextManager[Progress]]  # (label, length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def evaluate_dataset(
     indexed: IndexedDataset | None = None,
     *,
     relevance: bool = False,
-    progress: ProgressFactory = _ignore_progress,
+    progress: _ProgressFactory = _ignore_progress,
 ) -> DatasetResult:
     """Ask grep, the configurations and their legs all questions; with `relevance`, also some without an answer."""
     searches = [MemoristSystem(config, memory, indexed) for config in add_legs(configs)]

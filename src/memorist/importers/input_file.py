@@ -27,8 +27,8 @@ _PIPE_NAME = "standard input"
 _PIECE_BYTES = 1 << 20
 MAX_INPUT_BYTES = 4_000_000_000  # of a pipe, or unpacked; a plain file may be larger
 MAX_DOCUMENT_BYTES = 1_000_000_000  # of a JSON document, which has to be held in memory as a whole
-MAX_RATIO = 200  # of unpacked to packed bytes,
-MIN_RATIO_BYTES = 10_000_000  # from this size on: a short text may repeat itself
+_MAX_RATIO = 200  # of unpacked to packed bytes,
+_MIN_RATIO_BYTES = 10_000_000  # from this size on: a short text may repeat itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +124,16 @@ def _save(stream: BinaryIO, file: Path) -> Path:
     return file
 
 
-def read_unpacked(source: IO[bytes], packed_bytes: int, name: str) -> Iterator[bytes]:
+def _read_unpacked(source: IO[bytes], packed_bytes: int, name: str) -> Iterator[bytes]:
     """Yield what a compressed file unpacks to, a piece at a time; InvalidInput where it grows beyond all measure."""
     size = 0
     while piece := source.read(_PIECE_BYTES):
         size += len(piece)
         if size > MAX_INPUT_BYTES:
             raise InvalidInput(f"{name} unpacks to more than {MAX_INPUT_BYTES / 1e9:g} GB; unpack it yourself")
-        if size > max(MIN_RATIO_BYTES, MAX_RATIO * packed_bytes):
+        if size > max(_MIN_RATIO_BYTES, _MAX_RATIO * packed_bytes):
             raise InvalidInput(
-                f"{name} unpacks to more than {MAX_RATIO} times its size, as no text does; unpack it yourself if you "
+                f"{name} unpacks to more than {_MAX_RATIO} times its size, as no text does; unpack it yourself if you "
                 "trust it"
             )
         yield piece
@@ -142,7 +142,7 @@ def read_unpacked(source: IO[bytes], packed_bytes: int, name: str) -> Iterator[b
 def read_document(source: IO[bytes], packed_bytes: int, name: str) -> bytes:
     """Return what a compressed JSON document unpacks to; InvalidInput if that is too much for the memory."""
     data = bytearray()
-    for piece in read_unpacked(source, packed_bytes, name):
+    for piece in _read_unpacked(source, packed_bytes, name):
         data += piece
         if len(data) > max_document_bytes():
             raise InvalidInput(describe_too_large(name))
@@ -169,6 +169,6 @@ def _decompress(packed: Path, plain: InputFile) -> None:
         packed.replace(plain.file)
         return
     with packed.open("rb") as raw, open_packed(raw) as source, plain.file.open("wb") as target:
-        target.writelines(read_unpacked(source, packed.stat().st_size, plain.name))
+        target.writelines(_read_unpacked(source, packed.stat().st_size, plain.name))
     modified = packed.stat().st_mtime
     os.utime(plain.file, (modified, modified))

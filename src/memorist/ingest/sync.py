@@ -42,8 +42,8 @@ _MAX_PENDING_CHUNKS = 4 * BATCH  # new or not, of files that wait to be stored
 _MAX_REPORTED_SECRETS = 1000
 _CLOCK_TICK_NS = 2_000_000_000  # within one tick, a file system may give two writes the same time
 
-ChunkTexts = tuple[str | None, str]  # heading, text
-ProgressCallback = Callable[[IndexProgress], None]
+_ChunkTexts = tuple[str | None, str]  # heading, text
+_ProgressCallback = Callable[[IndexProgress], None]
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class _PendingFile:
     """A file that is to be stored, and those of its chunks that need a vector first."""
 
     file: FileDraft
-    new: tuple[ChunkTexts, ...]
+    new: tuple[_ChunkTexts, ...]
     outcome: str  # added, changed or renamed
     moved_from: IndexedFile | None = None
 
@@ -101,10 +101,10 @@ class Sync:
         self._seen: set[str] = set()  # files that are there, and stay
         self._unreachable: set[str] = set()  # paths that could not be read, and may be there
         self._pending: list[_PendingFile] = []
-        self._progress: ProgressCallback | None = None
+        self._progress: _ProgressCallback | None = None
         self._files_done = self._files_total = self._chunks_embedded = 0
 
-    def run(self, walk: Walk, progress: ProgressCallback | None = None) -> IndexReport:
+    def run(self, walk: Walk, progress: _ProgressCallback | None = None) -> IndexReport:
         """Index the files that a walk finds, and remove indexed ones that it should have found and are gone."""
         self._known = self._documents.load_indexed_files()
         changed = self._find_changed(walk)
@@ -242,9 +242,9 @@ class Sync:
             self._report.counts["chunks"] += len(pending.file.chunks)
         self._report_progress(files=len(stored))
 
-    def _embed(self, texts: Sequence[ChunkTexts]) -> tuple[dict[ChunkTexts, NDArray[np.float32]], Model | None]:
+    def _embed(self, texts: Sequence[_ChunkTexts]) -> tuple[dict[_ChunkTexts, NDArray[np.float32]], Model | None]:
         """Return the vectors of chunks and their model, as far as the model can be had."""
-        vectors: dict[ChunkTexts, NDArray[np.float32]] = {}
+        vectors: dict[_ChunkTexts, NDArray[np.float32]] = {}
         model = None
         for start in range(0, len(texts), BATCH):
             batch = texts[start : start + BATCH]

@@ -20,7 +20,7 @@ from memorist.text.tokenizer import is_mostly_latin
 
 BATCH = 256  # texts embedded and stored together
 _BLOCK = 1024  # texts of which the vectors are converted together
-EARLY_SECONDS = 0.1  # that a text may wait for its vector before it is stored
+_EARLY_SECONDS = 0.1  # that a text may wait for its vector before it is stored
 TITLE_TOKENS = 56  # of a part, left for the title or heading above it
 
 # A vector of several sentences is mostly about the longest of them, and a passing remark is lost. So every sentence or
@@ -89,12 +89,12 @@ class Vectorizer:
         per_text, embedder = self.model.seconds_per_text, self.model.embedder
         if per_text is None or embedder is None or hasattr(embedder, "embed_promptly"):
             return None
-        if per_text * len(drafts) > EARLY_SECONDS:
+        if per_text * len(drafts) > _EARLY_SECONDS:
             return None
         jobs = [EmbeddingJob(place, draft.title, draft.content) for place, draft in enumerate(drafts)]
         parts = [part for job in jobs for part in self._cut(job)]
         texts = [*(job.text for job in jobs), *(part.embedding_text for part in parts)]
-        if per_text * len(texts) > EARLY_SECONDS:
+        if per_text * len(texts) > _EARLY_SECONDS:
             return None
         made: list[ReadyVectors] = []
         done = threading.Lock()
@@ -107,7 +107,7 @@ class Vectorizer:
         # Not a Thread: Ctrl-C in the midst of its `start` raises a RuntimeError.
         done.acquire()
         _thread.start_new_thread(embed, ())
-        done.acquire(timeout=EARLY_SECONDS)
+        done.acquire(timeout=_EARLY_SECONDS)
         return made[0] if made else None
 
     def _embed_in_blocks(self, texts: Sequence[str]) -> NDArray[np.float16]:
