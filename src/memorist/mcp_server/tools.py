@@ -57,7 +57,7 @@ class ToolSpec:
 
     @property
     def annotations(self) -> ToolAnnotations:
-        """What differs from the protocol's defaults: that a tool may write and destroy, and should not be repeated."""
+        """The hints that differ from the protocol's defaults: it may write and destroy, and should not be repeated."""
         if self.operation.reads:
             return ToolAnnotations(read_only_hint=True, open_world_hint=False)
         return ToolAnnotations(

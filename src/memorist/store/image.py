@@ -47,7 +47,7 @@ _MAX_SCOPES, _MAX_SCOPE_ROWS = 1000, 10_000_000  # remembered: their number, and
 _TEXTS_A_TURN = 4  # tokenized before other threads may go on
 _ROLE = re.compile(r'"role"\s*:\s*"(\w+)"')
 
-# Of a memory `m`, for `Change`. The texts are those of the full-text indexes.
+# Of a memory `m`, for `RowChange`. The texts are those of the full-text indexes.
 IMAGE_POSITION = ORIGIN.format("concat(u.position, ' ', u.sid)")
 IMAGE_COLUMNS = f"""
     m.namespace, {", ".join(f"m.{name}" for name in INDEX_COLUMNS)}, {", ".join(f"m.{name}" for name in TIMES)},
@@ -56,7 +56,7 @@ IMAGE_COLUMNS = f"""
 """
 
 
-class Change(NamedTuple):
+class RowChange(NamedTuple):
     """
     A memory that is new or has changed: its key, its text only where that has changed too, and its columns.
 
@@ -195,7 +195,7 @@ class Image:
 
     # What is written
 
-    def take_in(self, changes: Sequence[Change], *, beside_others: bool = False) -> "Image":
+    def take_in(self, changes: Sequence[RowChange], *, beside_others: bool = False) -> "Image":
         """
         Return the image with these changes.
 
@@ -216,7 +216,9 @@ class Image:
             _overwrite(columns, rows, _to_columns([latest[key].columns for key in keys], self.names))
         return Image(self.namespace, index, columns, self.names, self.has_strangers)
 
-    def _tokenize(self, changes: Mapping[int, Change], keys: Sequence[int], beside_others: bool) -> list[IndexedText]:
+    def _tokenize(
+        self, changes: Mapping[int, RowChange], keys: Sequence[int], beside_others: bool
+    ) -> list[IndexedText]:
         documents = []
         for number, key in enumerate(keys):
             if beside_others and number % _TEXTS_A_TURN == 0:

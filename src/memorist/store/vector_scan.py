@@ -52,14 +52,14 @@ def encode(vectors: NDArray[np.float16] | NDArray[np.float32]) -> Codes:
     return codes
 
 
-class _Query(NamedTuple):
+class _QueryCode(NamedTuple):
     """A query as codes are compared with it, and what its products are divided by."""
 
     code: NDArray[Any]
     scale: Scores
 
     @classmethod
-    def of(cls, vector: NDArray[np.float32]) -> "_Query":
+    def of(cls, vector: NDArray[np.float32]) -> "_QueryCode":
         if code_type(len(vector)) != np.int8:
             return cls(vector.astype(np.float64), np.ones(1, np.float32))
         code = encode(vector[np.newaxis])
@@ -75,7 +75,7 @@ class _Query(NamedTuple):
 
 def compare(vector: NDArray[np.float32], codes: Codes) -> Scores:
     """Return the cosine similarities of codes to a vector."""
-    return _Query.of(vector).compare(codes, _inverse_lengths(codes))
+    return _QueryCode.of(vector).compare(codes, _inverse_lengths(codes))
 
 
 def decode(codes: Codes) -> NDArray[np.float64]:
@@ -182,7 +182,7 @@ class VectorScan:
         """
         if np.shape(query) != (self.dimensions,):
             raise ValueError(f"a query of shape {np.shape(query)} cannot be compared in {self.dimensions} dimensions")
-        state, asked = self._state, _Query.of(query)
+        state, asked = self._state, _QueryCode.of(query)
         if among is None:
             keys, scores = state.keys[: state.count], state.similarities(asked)
             left_out = (
@@ -202,7 +202,7 @@ class VectorScan:
         state = self._state
         rows, places = state.locate(keys)
         codes = state.codes.take(rows, axis=0)
-        return places, codes, _Query.of(query).compare(codes, state.weights[rows])
+        return places, codes, _QueryCode.of(query).compare(codes, state.weights[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +234,11 @@ class _State:
     def live(self) -> int:
         return self.count - len(self.dead)
 
-    def similarities(self, query: _Query) -> Scores:
+    def similarities(self, query: _QueryCode) -> Scores:
         """Return the similarity of every row to the query, dead ones included."""
         return query.compare(self.codes[: self.count], self.weights[: self.count])
 
-    def similarities_of(self, rows: Rows, query: _Query) -> Scores:
+    def similarities_of(self, rows: Rows, query: _QueryCode) -> Scores:
         """Return the similarities of some rows to the query."""
         scores = np.empty(len(rows), np.float32)
         for start in range(0, len(rows), _BLOCK_ROWS):

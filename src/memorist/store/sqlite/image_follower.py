@@ -18,7 +18,7 @@ from memorist.errors import StoreError
 from memorist.forks import renew_after_fork
 from memorist.store.database import Connection, Database
 from memorist.store.documents import CHUNK_SUFFIX
-from memorist.store.image import IMAGE_COLUMNS, Change, Image
+from memorist.store.image import IMAGE_COLUMNS, Image, RowChange
 from memorist.time_limit import without_limit
 
 LOG_KEPT = 20_000  # changes that whoever follows may lag behind before it reads everything again
@@ -63,7 +63,7 @@ def shorten_log(connection: Connection) -> None:
 
 
 class _Position(NamedTuple):
-    """How far the database has come."""
+    """The end of the log, and the newest memory of the database."""
 
     first: int
     last: int
@@ -83,7 +83,7 @@ class _Followed(NamedTuple):
         if position.first > self.logged + 1:
             return None
         changes = [
-            Change(seq, bool(has_text), key, columns if columns[0] is not None else None)
+            RowChange(seq, bool(has_text), key, columns if columns[0] is not None else None)
             for seq, has_text, key, *columns in rows
             if seq is None or key <= self.newest  # a logged one that is newer than all here is read as a new one
         ]
