@@ -1,8 +1,10 @@
 """The image of a namespace answers exactly as the database does, whatever any process has written before."""
 
+import gc
 import os
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import fields
@@ -475,6 +477,20 @@ def test_an_image_larger_than_is_granted_is_not_kept(writer: Memorist, path: Pat
     readers += [Reader(path, indexed=True, image_bytes=size) for size in (0, 10_000, 1_000_000)]
     assert [reader.follower.image is not None for reader in readers] == [False, False, True]
     assert all(reader.find("g") for reader in readers)
+
+
+def test_an_image_that_was_replaced_leaves_memory_at_once(writer: Memorist, path: Path, readers: list[Reader]) -> None:
+    writer.add_many(f"note {n} on ships" for n in range(20))
+    readers.append(reader := Reader(path, indexed=True))
+    reader.match("ships", filter=Filter(project=("red",)))
+    image = weakref.ref(reader.follower.image)
+    gc.disable()  # or it could be the collector that does it
+    try:
+        writer.add("another note")
+        reader.match("ships")
+        assert image() is None
+    finally:
+        gc.enable()
 
 
 def test_a_very_long_text_is_ranked_as_in_fts5(writer: Memorist, path: Path, readers: list[Reader]) -> None:

@@ -95,11 +95,11 @@ class Database(Protocol):
         """The file, or the address without its password."""
         ...
 
-    def reading(self, *, stream: bool = False) -> AbstractContextManager[Connection]:
-        """Lend a connection; a `stream` is a generator, which keeps it while it is suspended."""
+    def reading(self) -> AbstractContextManager[Connection]:
+        """Lend a connection."""
         ...
 
-    def snapshot(self, *, stream: bool = False) -> AbstractContextManager[Connection]:
+    def snapshot(self) -> AbstractContextManager[Connection]:
         """Lend a connection that sees one moment of the database throughout."""
         ...
 

@@ -199,7 +199,7 @@ def dump(
     same, whichever database it is. What is damaged is left out, or read as far as possible, and reported.
     """
     yield {"memorist": FORMAT, "namespace": namespace, "vectors": vectors}
-    with pool.snapshot(stream=True) as connection:
+    with pool.snapshot() as connection:
         reader = _RecordReader(connection, namespace, vectors, report_damage)
         for type, records in RECORDS.items():
             if (not types or type in types) and (vectors or type != "model"):

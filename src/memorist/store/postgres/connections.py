@@ -2,14 +2,11 @@
 
 import hashlib
 import os
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from types import FrameType, TracebackType
 from typing import Any, TypeVar, cast
 
 import psycopg
@@ -19,6 +16,7 @@ from psycopg.pq import Format, TransactionStatus
 from memorist.errors import SearchTimeout, StoreBusy, StoreError
 from memorist.forks import renew_after_fork
 from memorist.store.database import Conflict, Refused, Row, Values
+from memorist.store.loans import Loan, take_back
 from memorist.store.postgres import citus
 from memorist.store.postgres.dialect import register_types, translate
 from memorist.store.postgres.pool import (
@@ -106,11 +104,11 @@ class PostgresDatabase:
         """The age of the state that readers see, at most, in seconds; None where they read from the primary."""
         return self._replica.staleness if self._replica else None
 
-    def reading(self, *, stream: bool = False) -> "_PostgresLoan":
-        return self.snapshot(stream=stream) if self.is_distributed else _PostgresLoan(self, stream=stream)
+    def reading(self) -> "_PostgresLoan":
+        return self.snapshot() if self.is_distributed else _PostgresLoan(self)
 
-    def snapshot(self, *, stream: bool = False) -> "_PostgresLoan":
-        return _PostgresLoan(self, self._begin(_SNAPSHOT), stream=stream)
+    def snapshot(self) -> "_PostgresLoan":
+        return _PostgresLoan(self, self._begin(_SNAPSHOT))
 
     def writing(self) -> "_PostgresLoan":
         if self.read_only:
@@ -166,13 +164,13 @@ class PostgresDatabase:
     # What loans need.
 
     def borrow(self, loan: "_PostgresLoan") -> LimitedConnection:
-        self._reclaim({threading.get_ident(): sys._getframe()})
+        take_back(self._loans)
         raw = self._replica.take() if self._replica and loan.may_read_replica else None
         if raw is not None and self._replica:
             loan.pool = self._replica.pool
         else:
             loan.pool = self._primary
-            raw = self._primary.take(lambda: self._reclaim(sys._current_frames()))
+            raw = self._primary.take(lambda: take_back(self._loans))
         self._loans.add(loan)
         return raw
 
@@ -195,17 +193,6 @@ class PostgresDatabase:
             self._replica.commit(raw)
         else:
             run_control(raw, "commit")
-
-    def _reclaim(self, stacks: Mapping[int, FrameType]) -> None:
-        """
-        Take back what was lent to blocks that these threads have left.
-
-        An exception that a signal raises can skip the end of a `with` block, and whoever keeps that exception, as
-        notebooks do, keeps the connection with its transaction, and the lock of the namespace with it.
-        """
-        for loan in list(self._loans):
-            if loan.frame and loan.thread in stacks and not _is_on_stack(loan.frame, stacks[loan.thread]):
-                loan.end()
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
@@ -405,61 +392,35 @@ class PostgresConnection:
             raise self._loan.translate(exc) from exc
 
 
-class _PostgresLoan:
-    """One connection, lent for a `with` block and in a transaction if one is to begin."""
-
-    def __init__(
-        self, database: PostgresDatabase, begin: str = "", *, writes: bool = False, stream: bool = False
-    ) -> None:
-        self._database, self.begin, self._writes, self._stream = database, begin, writes, stream
+class _PostgresLoan(Loan[PostgresConnection]):
+    def __init__(self, database: PostgresDatabase, begin: str = "", *, writes: bool = False) -> None:
+        self._database, self.begin, self._writes = database, begin, writes
         self.may_read_replica = not writes
         self.pool: Pool | None = None
         self.raw: LimitedConnection | None = None
         self.cursors: list[RawServerCursor[Row]] = []
-        self.frame: FrameType | None = None
-        self.thread = threading.get_ident()
 
-    def __enter__(self) -> PostgresConnection:
-        # All of it within `try`: an exception that a signal raises between two lines must not leave a transaction open.
-        try:
-            self.frame = None if self._stream else sys._getframe(1)
+    def _begin(self) -> PostgresConnection:
+        with self._database.translate_errors():
             self.raw = self._database.borrow(self)
             if self.begin:
-                self._start()
-            return PostgresConnection(self)
-        except BaseException as exc:
-            self.end()
-            if isinstance(exc, psycopg.Error):
-                raise self._database.translate(exc) from exc
-            raise
-
-    def _start(self) -> None:
-        try:
-            run_control(self.require_raw(), self.begin, limited=True)
-        except psycopg.OperationalError as exc:
-            if not is_lost(exc):
-                raise
-            run_control(self.renew(), self.begin, limited=True)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if self._writes and error is None:
-                self._commit()
-        except psycopg.Error as exc:
-            raise self.translate(exc) from exc
-        finally:
-            self.end()
-        if self._writes and error is None:
-            self._database.analyze()
+                try:
+                    run_control(self.raw, self.begin, limited=True)
+                except psycopg.OperationalError as exc:
+                    if not is_lost(exc):
+                        raise
+                    run_control(self.renew(), self.begin, limited=True)
+        return PostgresConnection(self)
 
     def _commit(self) -> None:
+        if not self._writes:
+            return
         self._require_sound()
         if self._database.before_commit:
             self._database.before_commit(PostgresConnection(self))
             self._require_sound()
         self._database.commit(self.require_raw())
+        self._database.analyze()
 
     def _require_sound(self) -> None:
         """Raise if a statement has failed: PostgreSQL would roll the transaction back without a word."""
@@ -479,6 +440,9 @@ class _PostgresLoan:
     def adapt(self, sql: str) -> str:
         return citus.adapt_statement(sql) if self._database.is_distributed else sql
 
+    def _translate(self, error: BaseException) -> StoreError | None:
+        return self.translate(error) if isinstance(error, psycopg.Error) else None
+
     def translate(self, error: psycopg.Error) -> StoreError:
         if isinstance(error, psycopg.IntegrityError):
             return Conflict(first_line(error))
@@ -487,8 +451,7 @@ class _PostgresLoan:
         return self._database.translate(error, written=self._writes)
 
     def end(self) -> None:
-        """Give the connection back, out of any transaction."""
-        raw, self.raw, self.frame = self.raw, None, None
+        raw, self.raw = self.raw, None
         if raw is not None:
             end_transaction(raw)
             for cursor in self.cursors:  # which ended with the transaction
@@ -505,12 +468,6 @@ def end_transaction(raw: RawConnection) -> None:
 def _first_value(row: Row) -> Any:
     """Return the value of a row with one column; a row with several is a value itself."""
     return row if len(row) > 1 else row[0]
-
-
-def _is_on_stack(frame: FrameType, top: FrameType | None) -> bool:
-    while top and top is not frame:
-        top = top.f_back
-    return top is not None
 
 
 def _hash_tenant(namespace: str) -> int:

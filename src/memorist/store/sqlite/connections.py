@@ -4,14 +4,12 @@ import glob
 import logging
 import os
 import random
-import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -20,6 +18,7 @@ import apsw
 
 from memorist.atomic_file import is_special, make_folder
 from memorist.errors import Hint, SearchTimeout, StoreBusy, StoreCorrupt, StoreError
+from memorist.store.loans import Loan, take_back
 from memorist.store.sqlite.bm25 import register_functions
 from memorist.store.sqlite.copies import (
     choose_kept_name,
@@ -77,7 +76,7 @@ class ConnectionPool:
         self._returned = threading.Condition(self._lock)
         self._forking = False
         self._idle: list[SqliteConnection] = []
-        self._loans: set[_Loan] = set()
+        self._loans: set[_SqliteLoan] = set()
         self._open_connections: weakref.WeakSet[SqliteConnection] = weakref.WeakSet()
         self._closed = False
         self._identity: FileIdentity | None = None
@@ -146,19 +145,19 @@ class ConnectionPool:
         """Refuse to write from now on, in the name of a file that this database in memory stands for."""
         self.path, self.read_only = path, True
 
-    def reading(self, *, stream: bool = False) -> "_Loan":
-        """Lend a connection for a `with` block; a `stream` is a generator, which keeps it while it is suspended."""
-        return _Loan(self, stream=stream)
+    def reading(self) -> "_SqliteLoan":
+        """Lend a connection for a `with` block."""
+        return _SqliteLoan(self)
 
-    def snapshot(self, *, stream: bool = False) -> "_Loan":
+    def snapshot(self) -> "_SqliteLoan":
         """Lend a connection that sees one moment of the database throughout."""
-        return _Loan(self, begin="begin", stream=stream)
+        return _SqliteLoan(self, "begin")
 
-    def writing(self) -> "_Loan":
+    def writing(self) -> "_SqliteLoan":
         """Lend a connection that holds the write lock: all of the block is committed, or nothing."""
         if self.read_only:
             raise StoreError(f"{self.path} was opened read-only; nothing can be written to it")
-        return _Loan(self, begin=_BEGIN_WRITING)
+        return _SqliteLoan(self, _BEGIN_WRITING)
 
     def read_mark(self) -> str:
         """Return a mark that changes with every commit of any connection, of this process or another."""
@@ -182,7 +181,7 @@ class ConnectionPool:
             except (apsw.BusyError, apsw.LockedError):
                 if time.monotonic() + wait > deadline:
                     raise
-            self._reclaim(everywhere=True)
+            take_back(self._loans)
             time.sleep(wait * random.uniform(0.5, 1))
             wait = min(wait * 2, _MAX_WAIT)
 
@@ -237,9 +236,9 @@ class ConnectionPool:
         if self._anchor:
             self._anchor.close()
 
-    def borrow(self, loan: "_Loan") -> SqliteConnection:
+    def borrow(self, loan: "_SqliteLoan") -> SqliteConnection:
         """Return an idle connection, or a new one, that is registered as lent."""
-        self._reclaim(everywhere=False)
+        take_back(self._loans)
         self.require_same_file()
         with self._lock:
             self._returned.wait_for(lambda: not self._forking)
@@ -250,7 +249,7 @@ class ConnectionPool:
                 return self._idle.pop()
         return self._open()
 
-    def reopen(self, loan: "_Loan") -> SqliteConnection:
+    def reopen(self, loan: "_SqliteLoan") -> SqliteConnection:
         """Lend a new connection in the place of one that is of no more use."""
         connection, loan.connection = loan.connection, None
         if connection:
@@ -258,7 +257,7 @@ class ConnectionPool:
         loan.connection = self._open()
         return loan.connection
 
-    def give_back(self, loan: "_Loan") -> None:
+    def give_back(self, loan: "_SqliteLoan") -> None:
         """Take a lent connection back, out of any transaction; in this order, so that Ctrl-C leaves it reclaimable."""
         with self._lock:  # two threads may reclaim it at once
             connection, usable = loan.connection, True
@@ -283,20 +282,6 @@ class ConnectionPool:
             self._returned.notify_all()
         if connection:
             self._close_connection(connection)
-
-    def _reclaim(self, *, everywhere: bool) -> None:
-        """
-        Take back what was lent to blocks that this thread, or any thread, has left.
-
-        An exception that a signal raises can skip the end of a `with` block, and whoever keeps that exception, as
-        notebooks do, keeps the connection alive with its transaction and locks. A loan is over when its block's frame
-        is no longer on its thread's stack.
-        """
-        loans = list(self._loans)  # before the stacks: a block that begins later is on none of them
-        stacks = sys._current_frames() if everywhere else {threading.get_ident(): sys._getframe()}
-        for loan in loans:
-            if loan.frame and loan.thread in stacks and loan.frame not in _list_frames(stacks[loan.thread]):
-                self.give_back(loan)
 
     def require_same_file(self) -> None:
         """Refuse to go on with a file that was deleted or replaced: what is written to it would be lost."""
@@ -408,7 +393,7 @@ class ConnectionPool:
 
     def before_fork(self) -> None:
         """Keep new connections from being opened until the fork is done, wait for those in use, and close the rest."""
-        self._reclaim(everywhere=True)
+        take_back(self._loans)
         self._leave_replaced_file()
         self._lock.acquire()
         self._forking = True
@@ -494,69 +479,44 @@ class ConnectionPool:
         return wait
 
 
-class _Loan:
-    """One connection, lent for a `with` block and in a transaction if one is to begin."""
-
-    def __init__(self, pool: ConnectionPool, *, begin: str = "", stream: bool = False) -> None:
-        self._pool, self._begin, self._stream = pool, begin, stream
+class _SqliteLoan(Loan[SqliteConnection]):
+    def __init__(self, pool: ConnectionPool, transaction: str = "") -> None:
+        self._pool, self._transaction = pool, transaction
         self.connection: SqliteConnection | None = None
-        self.frame: FrameType | None = None
-        self.thread = threading.get_ident()
         self._changes = 0  # of the connection, when the block began
 
-    def __enter__(self) -> SqliteConnection:
-        # All of it within `try`: an exception that a signal raises between two lines must not leave a transaction open.
-        try:
-            self.frame = None if self._stream else sys._getframe(1)
-            self.connection = connection = self._pool.borrow(self)
-            if self._begin:
+    def _begin(self) -> SqliteConnection:
+        with self._pool.translate_errors():
+            self.connection = self._pool.borrow(self)
+            if self._transaction:
                 try:
-                    self._start(connection)
+                    self._begin_transaction(self.connection)
                 except apsw.ReadOnlyError:
                     # On a full disk, SQLite opens to read only what it would have to create, and keeps it so.
-                    connection = self._pool.reopen(self)
-                    self._start(connection)
-            return connection
-        except BaseException as exc:
-            self._end()
-            if isinstance(exc, apsw.Error):
-                raise self._pool.translate(exc) from exc
-            raise
+                    self._begin_transaction(self._pool.reopen(self))
+            return self.connection
 
-    def _start(self, connection: SqliteConnection) -> None:
-        if self._begin == _BEGIN_WRITING and connection.readonly("main"):  # SQLite says so at the first write only
+    def _begin_transaction(self, connection: SqliteConnection) -> None:
+        if self._transaction == _BEGIN_WRITING and connection.readonly("main"):
+            # SQLite says so at the first write only.
             raise apsw.ReadOnlyError("attempt to write a readonly database")
-        self._pool.retry_while_locked(lambda: connection.execute(self._begin))
+        self._pool.retry_while_locked(lambda: connection.execute(self._transaction))
         self._changes = connection.total_changes()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        try:
-            if self._begin and error is None and (connection := self.connection):
-                self._pool.require_same_file()
-                if connection.total_changes() > self._changes:
-                    if self._pool.before_commit:
-                        self._pool.before_commit(connection)
-                    advance_generation(connection)
-                self._pool.retry_while_locked(lambda: connection.execute("commit"))
-        except apsw.Error as exc:
-            raise self._pool.translate(exc) from exc
-        finally:
-            self._end()
-        if isinstance(error, apsw.Error):
-            raise self._pool.translate(error) from error
+    def _commit(self) -> None:
+        if self._transaction and (connection := self.connection):
+            self._pool.require_same_file()
+            if connection.total_changes() > self._changes:
+                if self._pool.before_commit:
+                    self._pool.before_commit(connection)
+                advance_generation(connection)
+            self._pool.retry_while_locked(lambda: connection.execute("commit"))
 
-    def _end(self) -> None:
+    def end(self) -> None:
         self._pool.give_back(self)
-        self.frame = None
 
-
-def _list_frames(top: FrameType) -> list[FrameType]:
-    frames: list[FrameType] = []
-    frame: FrameType | None = top
-    while frame:
-        frames.append(frame)
-        frame = frame.f_back
-    return frames
+    def _translate(self, error: BaseException) -> StoreError | None:
+        return self._pool.translate(error) if isinstance(error, apsw.Error) else None
 
 
 class SqliteSchema:
