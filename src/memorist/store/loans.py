@@ -49,7 +49,7 @@ class Loan(ABC, Generic[C]):
 
     @property
     def is_over(self) -> bool:
-        """Whether no `with` statement is in the block, on the way into it or out of it."""
+        """True if no `with` statement is in the block, on the way into it or out of it."""
         return self._given() is None
 
     def __enter__(self) -> C:
