@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 
 from memorist.arguments import NO_FILTER, Filter
-from memorist.profiles import ALL_COLUMNS
+from memorist.profiles.profile import ALL_COLUMNS
 from memorist.records import Match, Query
 from memorist.search.query import parse_query
 from memorist.store.postgres.connections import PostgresDatabase

@@ -11,7 +11,7 @@ from memorist.present import framing
 SOURCE = Path(__file__).parents[1] / "src" / "memorist"
 LAYERS = (
     "errors forks time_limit atomic_file nesting metadata_filter notebook ids records reports file_records views text "
-    "profiles redact validation arguments schemas contract trust http model_client embed config listening store ingest "
+    "redact validation schemas profiles arguments contract trust http model_client embed config listening store ingest "
     "search importers present engine evaluate hooks install mcp_server chat adapters web cli"
 ).split()  # low to high
 SURFACES = {"hooks", "install", "mcp_server", "chat", "adapters", "web"}  # `cli` starts them; none knows another

@@ -33,7 +33,7 @@ import memorist
 from conftest import HashingEmbedder
 from memorist import Fact, InvalidInput, Memorist, Memory, NotFound
 from memorist.engine import recorder
-from memorist.profiles import FACT_DECAY
+from memorist.profiles.profile import FACT_DECAY
 from statements import read_column
 
 # None is the stem or a part of another: each stands for itself in every index.

@@ -13,7 +13,8 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from memorist import Ambiguous, InvalidInput, Memorist, NotFound
-from memorist.profiles import PROFILES, SECTOR_DECAY
+from memorist.profiles import PROFILES
+from memorist.profiles.compat import SECTOR_DECAY
 from memorist.records import Recall, RecalledMemory, Reinforcement
 from memorist.search import options
 from statements import record_statements

@@ -23,9 +23,10 @@ import memorist
 from answers import show_fields
 from conftest import HashingEmbedder
 from memorist import ChangedMeanwhile, InvalidInput, Memorist, MemoristError, NotFound
-from memorist.arguments import FILTERS, Filter, ProfileOptions
+from memorist.arguments import FILTERS, Filter
 from memorist.engine.memory import ROOMS
 from memorist.file_records import DocumentHit
+from memorist.profiles.profile import ProfileOptions
 from memorist.records import FACETS
 from memorist.search.query import parse_query
 from memorist.store.documents import chunk_namespace

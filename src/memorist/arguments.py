@@ -14,11 +14,10 @@ from memorist import validation
 from memorist.errors import InvalidInput
 from memorist.metadata_filter import Condition, parse_metadata_filter
 from memorist.profiles import PROFILES
+from memorist.profiles.profile import ProfileOptions
 from memorist.records import (
     DETAILS,
     FACETS,
-    FUSIONS,
-    GRAMMARS,
     IF_EXISTS,
     MODES,
     NEAR_ACTIONS,
@@ -26,43 +25,13 @@ from memorist.records import (
     SECTORS,
     TIERS,
 )
+from memorist.schemas import Meta
 from memorist.validation import MAX_ID_CHARACTERS, MAX_QUERY_CHARACTERS
 
 MAX_PAGE = 1000  # items that a server answers with at once
 DEFAULT_TOOL_HITS = 5  # of a search by a model, which asks again where they are not enough
 MAX_COMPARED = 6  # profiles and lenses for one question
 MAX_NEIGHBOURS = 25  # of one memory in a graph
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Meta:
-    """The meaning and the limits of an argument, which its type does not tell; the limits are those of JSON Schema."""
-
-    description: str = ""
-    minimum: float | None = None
-    maximum: float | None = None
-    min_length: int | None = None
-    max_length: int | None = None
-    min_items: int | None = None
-    max_items: int | None = None
-    enum: tuple[str, ...] = ()
-    nullable: bool = False  # None is a value: it empties a field
-    check: Callable[[object], Any] | None = None  # of a filter: returns a value in its one form
-    hides: str = ""  # of a filter: why it held a memory back
-
-    def __repr__(self) -> str:
-        shown = {name: value for name, value in self.schema.items() if name != "description"}
-        said = [repr(self.description)] if self.description else []
-        return f"Meta({', '.join([*said, *(f'{name}={value!r}' for name, value in shown.items())])})"
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        limits = {
-            "description": self.description, "minimum": self.minimum, "maximum": self.maximum,
-            "minLength": self.min_length, "maxLength": self.max_length, "minItems": self.min_items,
-            "maxItems": self.max_items, "enum": list(self.enum),
-        }  # fmt: skip
-        return {name: value for name, value in limits.items() if value not in (None, "", [])}
 
 
 TimeLike = datetime | str | float  # a time as callers may give it
@@ -231,59 +200,6 @@ def check_filters(given: Mapping[str, Any], *, include_superseded: object = True
     if not checked.get("project"):
         checked.pop("include_global", None)  # without a project, nothing is left out
     return Filter(**checked, superseded=validation.flag(include_superseded, "include_superseded"))
-
-
-_Factor = Annotated[float | None, Meta(minimum=0, maximum=1)]
-
-
-class ProfileOptions(TypedDict, total=False):
-    """Options of a profile that one search replaces (`memorist.profiles.Profile`). None leaves one as it is."""
-
-    grammar: Annotated[str | None, Meta("How to read the query", enum=GRAMMARS)]
-    fusion: Annotated[str | None, Meta("How to combine keyword and vector scores", enum=FUSIONS)]
-    alpha: Annotated[float | None, Meta("The weight of meaning against keywords", minimum=0, maximum=1)]
-    rerank: Annotated[str | int | None, Meta("Have a model rerank the best hits: off, auto, or how many")]
-    confidence_mode: Annotated[
-        str | None, Meta("How the confidence of facts affects the score", enum=("off", "blend", "multiply"))
-    ]
-    min_relevance: Annotated[float | None, Meta("Only hits at least this relevant", minimum=0, maximum=1)]
-    min_similarity: Annotated[
-        float | None, Meta("Only hits by meaning that are at least this similar", minimum=-1, maximum=1)
-    ]
-    min_confidence: Annotated[float | None, Meta("Only hits at least this confident", minimum=0, maximum=1)]
-    min_score: Annotated[float | None, Meta("Only hits with at least this score", minimum=0, maximum=1)]
-    k: Annotated[int | None, Meta("The constant of reciprocal rank fusion", minimum=1, maximum=100_000)]
-    recency: Any
-    weights: Any
-    columns: Mapping[str, float] | None
-    sector_boosts: Mapping[str, float] | None
-    sector_decay: Mapping[str, float] | str | None
-    fact_decay: Mapping[str, float] | str | None
-    match_labels: Any
-    assistant_factor: _Factor
-    confidence_weight: _Factor
-    reinforcement: _Factor
-    rerank_weight: _Factor
-    session_smoothing: _Factor
-    superseded_factor: _Factor
-    time_boost: _Factor
-    expansion: Annotated[float | None, Meta(minimum=0, maximum=10)]
-    bm25_norm: Annotated[str | None, Meta(enum=("max", "minmax", "abs10", "tanh10", "rank"))]
-    intent: Annotated[str | None, Meta(enum=("always", "auto", "never"))]
-    missing: Annotated[str | None, Meta(enum=("zero", "penalty"))]
-    on_no_vector: Annotated[str | None, Meta(enum=("keyword", "error"))]
-    snippet: Annotated[str | None, Meta(enum=("passage", "cut", "full"))]
-    unknown_mode: Annotated[str | None, Meta(enum=MODES)]
-    min_candidates: Annotated[int | None, Meta(minimum=0, maximum=10_000)]
-    overfetch: Annotated[int | None, Meta(minimum=1, maximum=100)]
-    rerank_ms: Annotated[int | None, Meta(minimum=1, maximum=600_000)]
-    snippet_words: Annotated[int | None, Meta(minimum=1, maximum=1000)]
-    noise_floor: bool | None
-    stemmed: bool | None
-    strict_fallback: bool | None
-    weigh_by_clarity: bool | None
-    use_vector: bool | None
-    useVector: bool | None
 
 
 class SearchOptions(Filters, ProfileOptions, total=False):

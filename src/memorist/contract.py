@@ -26,9 +26,9 @@ from typing import (
     is_typeddict,
 )
 
-from memorist.arguments import Meta, ProfileOptions
 from memorist.errors import InvalidInput, MemoristError
-from memorist.schemas import Schema, nullable
+from memorist.profiles.profile import ProfileOptions
+from memorist.schemas import Meta, Schema, nullable
 from memorist.validation import quote
 
 JSON, MULTIPART = "application/json", "multipart/form-data"

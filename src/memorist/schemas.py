@@ -1,12 +1,44 @@
-"""JSON Schemas of what callers send, and validation of a value against one."""
+"""JSON Schemas of what callers send, what they are made of, and validation of a value against one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from memorist.errors import InvalidInput
 from memorist.validation import quote
 
 Schema = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Meta:
+    """The meaning and the limits of an argument, which its type does not tell; the limits are those of JSON Schema."""
+
+    description: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    min_items: int | None = None
+    max_items: int | None = None
+    enum: tuple[str, ...] = ()
+    nullable: bool = False  # None is a value: it empties a field
+    check: Callable[[object], Any] | None = None  # of a filter: returns a value in its one form
+    hides: str = ""  # of a filter: why it held a memory back
+
+    def __repr__(self) -> str:
+        shown = {name: value for name, value in self.schema.items() if name != "description"}
+        said = [repr(self.description)] if self.description else []
+        return f"Meta({', '.join([*said, *(f'{name}={value!r}' for name, value in shown.items())])})"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        limits = {
+            "description": self.description, "minimum": self.minimum, "maximum": self.maximum,
+            "minLength": self.min_length, "maxLength": self.max_length, "minItems": self.min_items,
+            "maxItems": self.max_items, "enum": list(self.enum),
+        }  # fmt: skip
+        return {name: value for name, value in limits.items() if value not in (None, "", [])}
 
 
 def nullable(schema: Schema) -> Schema:

@@ -10,7 +10,8 @@ import pytest
 from doc_pages import run_examples
 from memorist.cli.app import COMMANDS
 from memorist.config import TYPES
-from memorist.profiles import PROFILES, Profile
+from memorist.profiles import PROFILES
+from memorist.profiles.profile import Profile
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from candidates import Found, Ranked, keys, list_ranked, to_candidates
-from memorist.profiles import PROFILES, Profile, Recency
+from memorist.profiles import PROFILES
+from memorist.profiles.profile import Profile, Recency
 from memorist.search.fusion import long_text_share, rank_candidates
 
 NOW = 1_800_000_000.0

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from memorist.arguments import ProfileOptions
 from memorist.errors import InvalidInput
-from memorist.profiles import PROFILES, Profile
+from memorist.profiles import PROFILES
+from memorist.profiles.profile import Profile, ProfileOptions
 from memorist.search.options import apply_options
 
 BALANCED = PROFILES["balanced"]

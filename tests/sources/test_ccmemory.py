@@ -12,7 +12,7 @@ import memorist
 from answers import texts
 from conftest import HashingEmbedder
 from memorist import Memorist
-from memorist.profiles import SECTOR_BOOSTS
+from memorist.profiles.compat import SECTOR_BOOSTS
 from memorist.records import SECTORS, Hit, Results
 
 AUTHENTICATION = "The authentication module handles user login and JWT tokens"

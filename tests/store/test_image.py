@@ -23,7 +23,7 @@ from conftest import HashingEmbedder
 from memorist import Memorist
 from memorist.arguments import NO_FILTER, Filter
 from memorist.metadata_filter import parse_metadata_filter
-from memorist.profiles import ALL_COLUMNS
+from memorist.profiles.profile import ALL_COLUMNS
 from memorist.records import Model
 from memorist.search.query import parse_query
 from memorist.store import inverted_index, near_duplicates

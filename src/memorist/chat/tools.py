@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from memorist import validation
-from memorist.arguments import DEFAULT_TOOL_HITS, Meta
+from memorist.arguments import DEFAULT_TOOL_HITS
 from memorist.chat.providers import Tool, ToolCall
 from memorist.contract import describe_arguments, describe_call, operation_of
 from memorist.engine import Memorist
@@ -19,6 +19,7 @@ from memorist.ingest.redaction import redaction_report
 from memorist.present.framing import as_data, as_one_line, describe_error
 from memorist.present.render import timestamp
 from memorist.records import Hit
+from memorist.schemas import Meta
 from memorist.text.snippet import ELLIPSIS, preview, strip_marks
 
 MAX_LIMIT = 20  # memories that a search returns

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from memorist.arguments import FILTERS, ProfileOptions
+from memorist.arguments import FILTERS
 from memorist.cli.app import CommandContext, CommandGroup
 from memorist.cli.options import (
     NOTHING_RELEVANT,
@@ -32,6 +32,7 @@ from memorist.present.render import (
     record_json,
     results_json,
 )
+from memorist.profiles.profile import ProfileOptions
 from memorist.records import FACETS, Lens, Results
 
 _MAX_FACET_VALUES = 10  # of each field, in the table of facets

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import Annotated, Any
 
 from memorist import validation
-from memorist.arguments import MAX_PAGE, Budget, Filter, Meta, MetadataFilter
+from memorist.arguments import MAX_PAGE, Budget, Filter, MetadataFilter
 from memorist.contract import operation
 from memorist.embed.wordpiece import count_tokens
 from memorist.engine.room import Room
@@ -17,6 +17,7 @@ from memorist.file_records import DocumentHit
 from memorist.metadata_filter import Condition
 from memorist.present.context import ContextBlock, HitContext
 from memorist.records import RELEVANT, TURN, Hit, Memory, RecalledMemory, Results
+from memorist.schemas import Meta
 from memorist.search.page import extend_with_chunks
 
 # Less than `RELEVANT`: a memory too many costs some tokens, one too few costs the answer.

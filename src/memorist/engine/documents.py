@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
 from memorist import validation
-from memorist.arguments import Cursor, DocumentFilters, Limit, Meta, Mode, ProfileName, ProfileOptions, QueryText
+from memorist.arguments import Cursor, DocumentFilters, Limit, Mode, ProfileName, QueryText
 from memorist.contract import local_only, operation
 from memorist.embed.base import token_counter
 from memorist.engine.finding import refuse_unknown, split_options
@@ -22,8 +22,10 @@ from memorist.engine.room import Room
 from memorist.engine.search import Searcher
 from memorist.errors import InvalidInput, StoreBusy
 from memorist.file_records import Document, DocumentLink, IndexedFile
+from memorist.profiles.profile import ProfileOptions
 from memorist.records import Results
 from memorist.reports import IndexProgress, IndexReport
+from memorist.schemas import Meta
 from memorist.views import ChunkPage, DocumentChunk, DocumentPage
 
 if TYPE_CHECKING:

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from typing import Annotated, Unpack
 
 from memorist import validation
-from memorist.arguments import FactFields, MemoryId, Meta, Text
+from memorist.arguments import FactFields, MemoryId, Text
 from memorist.contract import operation
 from memorist.engine.room import Room
 from memorist.records import Fact
+from memorist.schemas import Meta
 from memorist.search.signals import with_effective_confidence
 
 

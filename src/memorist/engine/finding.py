@@ -9,10 +9,8 @@ from memorist.arguments import (
     FacetNames,
     Filters,
     Limit,
-    Meta,
     Mode,
     ProfileName,
-    ProfileOptions,
     QueryText,
     RecordMode,
     SearchOptions,
@@ -22,7 +20,9 @@ from memorist.contract import operation
 from memorist.engine.room import Room
 from memorist.engine.search import Searcher
 from memorist.errors import InvalidInput
+from memorist.profiles.profile import ProfileOptions
 from memorist.records import FACETS, Results
+from memorist.schemas import Meta
 
 _FILTERS = frozenset(Filters.__annotations__)
 

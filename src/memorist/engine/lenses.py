@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Unpack
 
 from memorist import validation
-from memorist.arguments import Filters, Meta, check_filters
+from memorist.arguments import Filters, check_filters
 from memorist.contract import operation
 from memorist.engine.room import Room
 from memorist.errors import InvalidInput
 from memorist.records import Lens
+from memorist.schemas import Meta
 from memorist.search.options import apply_options, find_profile
 
 _BOOSTED_FIELDS = ("sector", "kind", "tag", "source")

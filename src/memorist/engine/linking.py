@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from memorist import validation
-from memorist.arguments import AsOf, Filter, Limit, MemoryId, Meta, Time
+from memorist.arguments import AsOf, Filter, Limit, MemoryId, Time
 from memorist.contract import operation
 from memorist.engine.resources import Resources
 from memorist.engine.room import Room
 from memorist.errors import EmbedderError, MemoristError
 from memorist.records import Memory, NearDuplicate, Related
+from memorist.schemas import Meta
 from memorist.search.duplicates import jaccard
 from memorist.search.query import MAX_TERMS, parse_query
 from memorist.text.tokenizer import find_unspaced_runs, list_stems, list_tokens, unspaced_bigrams

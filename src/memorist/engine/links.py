@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from memorist import validation
-from memorist.arguments import MemoryId, Meta
+from memorist.arguments import MemoryId
 from memorist.contract import operation
 from memorist.engine.linking import redact_author
 from memorist.engine.room import Room
 from memorist.records import Memory, Relation
+from memorist.schemas import Meta
 
 
 class Links(Room):

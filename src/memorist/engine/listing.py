@@ -5,12 +5,13 @@ from dataclasses import replace
 from typing import Annotated, Unpack, overload
 
 from memorist import validation
-from memorist.arguments import MAX_PAGE, AsOf, Cursor, Detail, Filters, Limit, MemoryId, Meta, Names, QueryText, Time
+from memorist.arguments import MAX_PAGE, AsOf, Cursor, Detail, Filters, Limit, MemoryId, Names, QueryText, Time
 from memorist.contract import names_unknown, operation
 from memorist.engine.room import Room
 from memorist.engine.search import Searcher
 from memorist.errors import InvalidInput, NotFound
 from memorist.records import Memories, Memory, Page, Timeline, Version
+from memorist.schemas import Meta
 
 _Ids = builtins.list[str] | tuple[str, ...]
 

@@ -17,7 +17,7 @@ from memorist.errors import Ambiguous, EmbedderError, NotFound, StoreCorrupt
 from memorist.ids import new_id
 from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import Progress, Vectorizer, offset_progress
-from memorist.profiles import Profile
+from memorist.profiles.profile import Profile
 from memorist.records import RECORDED_CHARACTERS, SERVED, Decay, Lens, Memory, Recall, RecalledMemory, Reinforcement
 from memorist.reports import CheckReport, Stats
 from memorist.search.page import apply_detail

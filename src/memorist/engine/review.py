@@ -18,7 +18,6 @@ from memorist.arguments import (
     Cursor,
     Filters,
     Limit,
-    Meta,
     ProfileName,
     QueryText,
     Time,
@@ -30,6 +29,7 @@ from memorist.errors import InvalidInput, NotFound
 from memorist.ingest.vectorizer import Progress
 from memorist.records import SUPERSEDES, Memory, Related
 from memorist.redact import redact
+from memorist.schemas import Meta
 from memorist.search.contradictions import find_differences
 from memorist.search.duplicates import find_near_duplicates, jaccard
 from memorist.search.signals import with_effective_confidence

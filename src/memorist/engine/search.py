@@ -12,8 +12,9 @@ from memorist.arguments import TimeLike
 from memorist.engine.resources import Resources
 from memorist.file_records import DocumentHit
 from memorist.ids import new_id
+from memorist.profiles.compat import split_use_vector
 from memorist.records import Lens, Recall, RecalledMemory, Reinforcement, Results
-from memorist.search.options import apply_options, find_profile, parse_mode, split_use_vector
+from memorist.search.options import apply_options, find_profile, parse_mode
 from memorist.search.pipeline import SearchRequest
 from memorist.search.query import parse_query
 from memorist.search.suggest import suggest_query

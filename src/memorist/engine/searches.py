@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from memorist import validation
-from memorist.arguments import Cursor, Limit, Meta, QueryText, Time
+from memorist.arguments import Cursor, Limit, QueryText, Time
 from memorist.contract import operation
 from memorist.engine.paging import check_cursor, next_cursor
 from memorist.engine.room import Room
 from memorist.errors import Hint, InvalidInput, NotFound
 from memorist.records import Feedback
+from memorist.schemas import Meta
 from memorist.views import RecallPage
 
 _MAX_SEARCHED = 1000  # recorded searches, for the last question that found a memory

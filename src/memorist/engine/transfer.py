@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 from memorist import validation
-from memorist.arguments import Allowances, Meta
+from memorist.arguments import Allowances
 from memorist.atomic_file import is_stream, make_folder, open_output
 from memorist.config import UserFolders
 from memorist.contract import LINES, MULTIPART, local_only, names_unknown, operation
@@ -18,6 +18,7 @@ from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import Progress, offset_progress
 from memorist.profiles import SENTENCE_MODELS
 from memorist.reports import DiscoveredSource, ImportReport, SalvageReport
+from memorist.schemas import Meta
 from memorist.store.export import ExportRecord
 
 if TYPE_CHECKING:

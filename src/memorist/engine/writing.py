@@ -10,24 +10,14 @@ from itertools import islice
 from typing import Annotated, Any, Unpack, cast
 
 from memorist import validation
-from memorist.arguments import (
-    MAX_PAGE,
-    Filters,
-    MemoryChanges,
-    MemoryId,
-    MemoryItem,
-    Meta,
-    NewMemory,
-    Share,
-    Time,
-    Version,
-)
+from memorist.arguments import MAX_PAGE, Filters, MemoryChanges, MemoryId, MemoryItem, NewMemory, Share, Time, Version
 from memorist.contract import names_unknown, operation
 from memorist.engine.linking import Linking
 from memorist.errors import Ambiguous, InvalidInput, MemoristError, NotFound
 from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import BATCH, Progress
 from memorist.records import NEAR_ACTIONS, TURN, Memory, MemoryDraft, Reinforcement, check_version
+from memorist.schemas import Meta
 from memorist.store.records import AddedBatch, Check
 
 _REINFORCEMENT = 0.1  # of a memory that is added once more

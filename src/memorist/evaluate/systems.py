@@ -13,7 +13,8 @@ from memorist.errors import EmbedderError, InvalidInput
 from memorist.evaluate.dataset import CorpusDocument, Question
 from memorist.evaluate.indexing import IndexedDataset
 from memorist.evaluate.metrics import MAX_RANK
-from memorist.profiles import PROFILES, Profile
+from memorist.profiles import PROFILES
+from memorist.profiles.profile import Profile
 from memorist.records import MODES
 from memorist.search import options
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from urllib.parse import unquote
 
 from memorist import validation
-from memorist.arguments import DEFAULT_TOOL_HITS, Detail, MemoryId, Meta
+from memorist.arguments import DEFAULT_TOOL_HITS, Detail, MemoryId
 from memorist.engine import Memorist
 from memorist.engine.project_view import ProjectView
 from memorist.engine.prompts import record_hits, record_last, record_option
@@ -33,6 +33,7 @@ from memorist.mcp_server.tools import ToolSpec, tool
 from memorist.present.framing import CAUTION, as_data, as_one_line, frame_element
 from memorist.present.render import count_of, timestamp
 from memorist.records import Memory, Results, Session, Timeline
+from memorist.schemas import Meta
 from memorist.text.snippet import preview
 
 _MODEL_LOADING = "keyword search only: the model is still loading; ask again in a moment to search by meaning as well"

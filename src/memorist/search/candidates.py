@@ -7,7 +7,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.profiles import Profile
+from memorist.profiles.profile import Profile
 from memorist.search.legs import LegResults
 from memorist.search.signals import mean_confidence, with_effective_confidence
 from memorist.store.key_set import Keys, sort_unique

@@ -1,17 +1,15 @@
 """Fusion: two ranked legs in, one ranking out. Pure functions over arrays; every score keeps the trace that adds up."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from memorist.profiles import Profile
+from memorist.profiles.profile import Profile
 from memorist.search.candidates import Candidates, Ranking
-from memorist.search.signals import confidence_factor, decay, recency_factor
-from memorist.store.ranking_columns import Flags, Floats, Integers, RankingColumns
-
-Boosts = Mapping[str, Mapping[str, float]]
+from memorist.search.signals import Boosts, decay, list_factors, look_up, reference_times
+from memorist.store.ranking_columns import Flags, Floats, Integers
 
 # The lead of a memory with all words of the query over those with some, where words alone are searched.
 _ALL_WORDS_SHARE = 0.5
@@ -49,7 +47,7 @@ def rank_candidates(
     total = np.zeros(len(candidates))
     for part in trace.values():
         total = total + np.nan_to_num(part)
-    for step, factor in _list_factors(candidates, profile, now, boosts):
+    for step, factor in list_factors(candidates.columns, candidates.confidence, profile, now, boosts):
         change = total * (factor - 1.0)
         trace[step] = np.where(factor != 1.0, change, np.nan)
         total = total + change
@@ -60,47 +58,6 @@ def rank_candidates(
     ties = [columns.keys, -columns.created_at, unlike, *([] if groups is None else [groups]), -scores]
     order = np.lexsort([values[places] for values in ties])
     return Ranking(candidates, places[order], scores, trace, raw)
-
-
-def _list_factors(
-    candidates: Candidates, profile: Profile, now: float, boosts: Boosts | None
-) -> Iterator[tuple[str, Floats]]:
-    """Yield the steps that multiply scores, in order; those that change none cost no time."""
-    columns = candidates.columns
-    if profile.sector_boosts:
-        yield "sector", np.array(_look_up(profile.sector_boosts, columns.sectors, 1.0))
-    if columns.superseded.any():
-        yield "superseded", np.where(columns.superseded, profile.superseded_factor, 1.0)
-    if profile.assistant_factor != 1.0 and columns.by_assistant.any():
-        yield "assistant", np.where(columns.by_assistant, profile.assistant_factor, 1.0)
-    if profile.recency.form in ("multiply", "tiers"):
-        yield "recency", recency_factor(profile.recency, _reference_times(columns, profile), now)
-    if profile.confidence_mode != "off":
-        yield "confidence", confidence_factor(profile, candidates.confidence)
-    if boosts:
-        yield "lens", _lens_factors(boosts, columns)
-
-
-def _look_up(table: Mapping[str, float], values: Sequence[str | None], default: float) -> list[float]:
-    return [default if value is None else table.get(value, default) for value in values]
-
-
-def _lens_factors(boosts: Boosts, columns: RankingColumns) -> Floats:
-    """
-    Return the factors of a lens: for each boosted field the strongest boost among the values a memory has there.
-
-    They are divided by the largest possible, so that a score stays within 0..1 and two boosted memories keep their
-    order.
-    """
-    singles = {"sector": columns.sectors, "kind": columns.kinds, "source": columns.sources}
-    factors = np.ones(len(columns))
-    for field, by_value in boosts.items():
-        if field == "tag":
-            own = [max((by_value[tag] for tag in tags if tag in by_value), default=1.0) for tags in columns.tags]
-        else:
-            own = _look_up(by_value, singles[field], 1.0)
-        factors *= np.array(own) / max(1.0, 1.0, *by_value.values())
-    return factors
 
 
 def _fuse_convex(candidates: Candidates, profile: Profile, now: float, gains: Floats | None) -> _Fused:
@@ -176,14 +133,14 @@ def _fuse_by_rank(candidates: Candidates, profile: Profile, now: float, gains: F
 def _fuse_linear(candidates: Candidates, profile: Profile, now: float, gains: Floats | None) -> _Fused:
     """Score by a weighted sum of both legs, salience and recency."""
     columns, weights = candidates.columns, profile.weights
-    rates = np.array(_look_up(profile.sector_decay, columns.sectors, 0.0))
+    rates = np.array(look_up(profile.sector_decay, columns.sectors, 0.0))
     trace = {
         "vector": weights.semantic * np.minimum(1.0, np.nan_to_num(columns.similarity)),  # below 0 it has an order, too
         "keyword": weights.keyword * _scale_bm25(candidates, candidates.is_matched, profile.bm25_norm),
         "salience": weights.salience * decay(columns.salience, rates, columns.reinforced_at, now),
     }
     if profile.recency.form == "add":
-        since = _reference_times(columns, profile)
+        since = reference_times(columns, profile)
         trace["recency"] = weights.recency * decay(np.ones(len(columns)), profile.recency.rate, since, now)
     total = np.sum([*trace.values()], axis=0)
     return _Fused(trace, np.ones(len(columns), np.bool_), {"sum": total})
@@ -237,11 +194,3 @@ def _scale_bm25(candidates: Candidates, among: Flags, norm: str, *, whole_first:
     if not whole_first or not whole.any():
         return scaled
     return np.where(among, _ALL_WORDS_SHARE * whole + (1 - _ALL_WORDS_SHARE) * scaled, 0.0)
-
-
-def _reference_times(columns: RankingColumns, profile: Profile) -> Floats:
-    """Return the times that the age of memories counts from."""
-    if profile.recency.on == "accessed":
-        return np.where(np.isnan(columns.accessed_at), columns.created_at, columns.accessed_at)
-    times = {"updated": columns.updated_at, "imported": columns.recorded_at}
-    return times.get(profile.recency.on, columns.created_at)

@@ -17,7 +17,8 @@ from memorist.arguments import Filter
 from memorist.embed.base import ActiveModel
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.forks import renew_after_fork
-from memorist.profiles import ALL_COLUMNS, LATIN_ONLY, NOISE_FLOOR, Profile
+from memorist.profiles import LATIN_ONLY, NOISE_FLOOR
+from memorist.profiles.profile import ALL_COLUMNS, Profile
 from memorist.records import Model, Query, Term
 from memorist.search.query import parse_query
 from memorist.store.records import NO_MATCHES, KeywordMatches, Matches, Scope

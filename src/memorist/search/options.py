@@ -6,18 +6,14 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from memorist import validation
-from memorist.arguments import ProfileOptions
 from memorist.contract import argument_schema
 from memorist.errors import InvalidInput
-from memorist.profiles import ALL_COLUMNS, FACT_DECAY, PROFILES, SECTOR_DECAY, MatchLabels, Profile, Recency, Weights
+from memorist.profiles import PROFILES
+from memorist.profiles.compat import MODE_ALIASES, SECTOR_DECAY
+from memorist.profiles.profile import ALL_COLUMNS, FACT_DECAY, MatchLabels, Profile, ProfileOptions, Recency, Weights
 from memorist.records import MODES, RECORD_MODES, SECTORS
 from memorist.schemas import Schema
 
-_MODE_ALIASES: Mapping[str, str] = {
-    "fts": "keyword", "bm25": "keyword", "text": "keyword", "vec": "semantic", "vector": "semantic", "both": "hybrid",
-}  # fmt: skip
-
-_USE_VECTOR = ("use_vector", "useVector")
 _RERANK = ("off", "auto")
 
 _RECORDS: Mapping[str, type] = {"weights": Weights, "recency": Recency, "match_labels": MatchLabels}
@@ -48,19 +44,9 @@ def apply_options(base: Profile, replaced: Mapping[str, Any]) -> Profile:
     return dataclasses.replace(base, **{option: _check_option(option, value, base) for option, value in given.items()})
 
 
-def split_use_vector(options: Mapping[str, Any]) -> tuple[bool | None, dict[str, Any]]:
-    """Return AgentStack's `useVector`, if it is given, and the other options; True asks the model for any query."""
-    rest = {option: value for option, value in options.items() if option not in _USE_VECTOR}
-    flags = {validation.flag(options[name], name) for name in _USE_VECTOR if options.get(name) is not None}
-    if len(flags) > 1:
-        raise InvalidInput(f"{' and '.join(_USE_VECTOR)} are one option; give one of them")
-    use_vector = flags.pop() if flags else None
-    return use_vector, {**rest, "intent": "always"} if use_vector else rest
-
-
 def parse_mode(value: object, base: Profile, use_vector: bool | None = None) -> str:
     """Return the mode that a name or an alias means; without vectors, hybrid is keyword search."""
-    name = _MODE_ALIASES.get(value, value) if isinstance(value, str) else value
+    name = MODE_ALIASES.get(value, value) if isinstance(value, str) else value
     if name not in MODES and base.unknown_mode and isinstance(name, str):
         name = base.unknown_mode
     mode = validation.choice(name, MODES, "mode")

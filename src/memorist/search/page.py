@@ -7,7 +7,7 @@ from datetime import datetime
 import numpy as np
 
 from memorist.file_records import ChunkLocation, DocumentHit, StoredChunk
-from memorist.profiles import MatchLabels, Profile
+from memorist.profiles.profile import MatchLabels, Profile
 from memorist.records import Hit, Memory, Query
 from memorist.search.candidates import Ranking
 from memorist.search.rerank import LoadMemories, ReadMemory

@@ -21,7 +21,7 @@ from typing import Any
 from memorist.arguments import Filter
 from memorist.embed.base import ActiveModel, Reranker
 from memorist.file_records import DocumentHit
-from memorist.profiles import Profile
+from memorist.profiles.profile import Profile
 from memorist.records import Hit, Lens, Model, Query, Results
 from memorist.search.candidates import Candidates, Places, Ranking, gather_candidates
 from memorist.search.fusion import rank_candidates

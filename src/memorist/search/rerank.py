@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from memorist.embed.base import Reranker
 from memorist.errors import EmbedderError
-from memorist.profiles import Profile
+from memorist.profiles.profile import Profile
 from memorist.records import Memory, Query
 from memorist.search.candidates import Places, Ranking
 from memorist.search.fusion import long_text_share

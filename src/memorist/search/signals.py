@@ -1,7 +1,7 @@
 """Signals beside the legs: recency, decay, confidence, and relevance on an absolute scale."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import mul
@@ -9,11 +9,61 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memorist.profiles import BUNDLED, Profile, Recency
+from memorist.profiles import BUNDLED
+from memorist.profiles.profile import Profile, Recency
 from memorist.records import Fact, Query
-from memorist.store.ranking_columns import Floats, Integers
+from memorist.store.ranking_columns import Floats, Integers, RankingColumns
 
 DAY = 86_400.0
+Boosts = Mapping[str, Mapping[str, float]]  # of a lens
+
+
+def list_factors(
+    columns: RankingColumns, confidence: Floats, profile: Profile, now: float, boosts: Boosts | None
+) -> Iterator[tuple[str, Floats]]:
+    """Yield the steps that multiply scores, in order; those that change none cost no time."""
+    if profile.sector_boosts:
+        yield "sector", np.array(look_up(profile.sector_boosts, columns.sectors, 1.0))
+    if columns.superseded.any():
+        yield "superseded", np.where(columns.superseded, profile.superseded_factor, 1.0)
+    if profile.assistant_factor != 1.0 and columns.by_assistant.any():
+        yield "assistant", np.where(columns.by_assistant, profile.assistant_factor, 1.0)
+    if profile.recency.form in ("multiply", "tiers"):
+        yield "recency", _recency_factor(profile.recency, reference_times(columns, profile), now)
+    if profile.confidence_mode != "off":
+        yield "confidence", _confidence_factor(profile, confidence)
+    if boosts:
+        yield "lens", _lens_factors(boosts, columns)
+
+
+def look_up(table: Mapping[str, float], values: Sequence[str | None], default: float) -> list[float]:
+    return [default if value is None else table.get(value, default) for value in values]
+
+
+def _lens_factors(boosts: Boosts, columns: RankingColumns) -> Floats:
+    """
+    Return the factors of a lens: for each boosted field the strongest boost among the values a memory has there.
+
+    They are divided by the largest possible, so that a score stays within 0..1 and two boosted memories keep their
+    order.
+    """
+    singles = {"sector": columns.sectors, "kind": columns.kinds, "source": columns.sources}
+    factors = np.ones(len(columns))
+    for field, by_value in boosts.items():
+        if field == "tag":
+            own = [max((by_value[tag] for tag in tags if tag in by_value), default=1.0) for tags in columns.tags]
+        else:
+            own = look_up(by_value, singles[field], 1.0)
+        factors *= np.array(own) / max(1.0, 1.0, *by_value.values())
+    return factors
+
+
+def reference_times(columns: RankingColumns, profile: Profile) -> Floats:
+    """Return the times that the age of memories counts from."""
+    if profile.recency.on == "accessed":
+        return np.where(np.isnan(columns.accessed_at), columns.created_at, columns.accessed_at)
+    times = {"updated": columns.updated_at, "imported": columns.recorded_at}
+    return times.get(profile.recency.on, columns.created_at)
 
 
 def _days_since(moments: Floats, now: float) -> Floats:
@@ -37,14 +87,14 @@ def mean_confidence(facts: Sequence[Fact]) -> float:
     return sum(fact.effective for fact in facts) / len(facts) if facts else 1.0
 
 
-def confidence_factor(profile: Profile, confidence: Floats) -> Floats:
+def _confidence_factor(profile: Profile, confidence: Floats) -> Floats:
     """Return the factors that the confidence of facts gives to scores."""
     if profile.confidence_mode == "multiply":
         return confidence
     return 1.0 - profile.confidence_weight * (1.0 - confidence)
 
 
-def recency_factor(recency: Recency, moments: Floats, now: float) -> Floats:
+def _recency_factor(recency: Recency, moments: Floats, now: float) -> Floats:
     """Return the factors for scores, divided by the largest possible, so that a score stays within 0..1."""
     days = _days_since(moments, now)
     if recency.form == "multiply":

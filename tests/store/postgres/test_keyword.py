@@ -13,7 +13,7 @@ import pytest
 import memorist
 from keyword_parity import IndexPair, copy_memories, open_pair
 from memorist.arguments import NO_FILTER, Filter
-from memorist.profiles import ALL_COLUMNS
+from memorist.profiles.profile import ALL_COLUMNS
 from memorist.records import Query, Term
 from memorist.search.query import parse_query
 from memorist.store.database import Connection

@@ -1,36 +1,13 @@
-"""Ranking profiles: named sets of options, as data. Every option can be replaced per call."""
+"""Every option of a search, and what it is where nobody says otherwise."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
-BUNDLED = "local:memorist-embed-v1-int8"
+from memorist.records import FUSIONS, GRAMMARS, MODES
+from memorist.schemas import Meta
 
-# The similarity below which a match of the vector leg is noise, by model. A model that is not listed has no floor.
-NOISE_FLOOR: Mapping[str, float] = MappingProxyType({BUNDLED: 0.2})
-
-# Models that read Latin script only: their similarity of other scripts is noise that would drown the words.
-LATIN_ONLY = frozenset({BUNDLED})
-
-# Models of which a text of several sentences has a vector for every few of them, too.
-SENTENCE_MODELS = frozenset({BUNDLED})
-
-# ccmemory's design: insights count for more than events.
-SECTOR_BOOSTS: Mapping[str, float] = MappingProxyType(
-    {"reflective": 1.2, "semantic": 1.1, "procedural": 1.0, "emotional": 0.9, "episodic": 0.8}
-)
-# The decay of salience a day, by sector: ccmemory keeps emotional memories longest, OpenMemory loses them first.
-SECTOR_DECAY: Mapping[str, Mapping[str, float]] = MappingProxyType(
-    {
-        "ccmemory": MappingProxyType(
-            {"emotional": 0.003, "semantic": 0.005, "reflective": 0.008, "procedural": 0.01, "episodic": 0.02}
-        ),
-        "openmemory": MappingProxyType(
-            {"reflective": 0.001, "semantic": 0.005, "procedural": 0.008, "episodic": 0.015, "emotional": 0.02}
-        ),
-    }
-)
 # The decay of a fact's confidence a day, by kind: Cortex's first table (half-lives from 693 days to 7) and its later
 # one. A kind that is not listed decays like `kv`.
 FACT_DECAY: Mapping[str, Mapping[str, float]] = MappingProxyType(
@@ -50,9 +27,6 @@ FACT_DECAY: Mapping[str, Mapping[str, float]] = MappingProxyType(
     }
 )  # fmt: skip
 _RERANK_DEPTH = 20  # candidates; what ranks lower is hardly ever the answer
-_CONTENT_ONLY: Mapping[str, float] = MappingProxyType(
-    {"title": 0.0, "content": 1.0, "tags": 0.0, "source": 0.0, "facts": 0.0}
-)
 ALL_COLUMNS: Mapping[str, float] = MappingProxyType(
     {"title": 2.0, "content": 1.0, "tags": 1.5, "source": 0.5, "facts": 1.0}
 )
@@ -168,78 +142,54 @@ class Profile:
         return {"off": 0, "auto": _RERANK_DEPTH}[self.rerank] if isinstance(self.rerank, str) else self.rerank
 
 
-# Chosen by measurement on every second conversation of LoCoMo, SciFact's train part and a set of our own:
-# docs/quality.md.
-_MEASURED: Any = {
-    "alpha": 0.8, "weigh_by_clarity": True, "expansion": 0.5, "session_smoothing": 0.15, "time_boost": 0.7,
-    "assistant_factor": 0.8, "noise_floor": True, "min_candidates": 64,
-}  # fmt: skip
+_Factor = Annotated[float | None, Meta(minimum=0, maximum=1)]
 
-PROFILES: Mapping[str, Profile] = MappingProxyType(
-    {
-        profile.name: profile
-        for profile in (
-            Profile("balanced", **_MEASURED),
-            # The same, and the best candidates reranked, by an optional model.
-            Profile("precise", **_MEASURED, rerank="auto"),
-            # By words alone: no model is loaded.
-            Profile("fast", **_MEASURED, intent="never"),
-            # mcb: reciprocal rank fusion, nothing to tune.
-            Profile("rank", fusion="rrf", alpha=None, columns=_CONTENT_ONLY, min_candidates=20, snippet="cut"),
-            # ccmemory: a weighted sum with salience, recency and sectors.
-            Profile(
-                "salience",
-                grammar="or_prefix",
-                fusion="linear",
-                bm25_norm="abs10",
-                columns=_CONTENT_ONLY,
-                sector_boosts=SECTOR_BOOSTS,
-                recency=Recency("add", rate=0.05),
-                overfetch=2,
-                min_candidates=20,
-                match_labels=MatchLabels("keyword", "semantic", "both"),
-                record="reinforce",
-            ),
-            # AgentStack: vectors first, words where they end.
-            Profile(
-                "semantic-first",
-                fusion="vector_first",
-                bm25_norm="abs10",
-                columns=_CONTENT_ONLY,
-                min_similarity=0.7,
-                overfetch=1,
-                min_candidates=20,
-                snippet_words=64,
-                match_labels=MatchLabels("fts", "vector", "vector"),
-            ),
-            # Cortex: weighted rank fusion, recency and confidence; an unknown mode is hybrid.
-            Profile(
-                "confidence",
-                grammar="fts5",
-                fusion="rrf",
-                alpha=0.5,
-                columns={**_CONTENT_ONLY, "facts": 1.0},
-                confidence_mode="multiply",
-                recency=Recency("multiply", 0.1, on="imported"),
-                min_similarity=0.3,
-                min_confidence=0.1,
-                limit=20,
-                overfetch=2,
-                min_candidates=20,
-                match_labels=MatchLabels("bm25", "semantic", "hybrid"),
-                unknown_mode="hybrid",
-            ),
-            # tars: every word quoted, rank fusion on a scale of 0 to 1.
-            Profile(
-                "notes",
-                grammar="and",
-                fusion="rrf",
-                alpha=None,
-                columns=_CONTENT_ONLY,
-                overfetch=2,
-                min_candidates=20,
-                snippet="full",
-            ),
-        )
-    }
-)
+
+class ProfileOptions(TypedDict, total=False):
+    """Options of a profile that one search replaces (`Profile`). None leaves one as it is."""
+
+    grammar: Annotated[str | None, Meta("How to read the query", enum=GRAMMARS)]
+    fusion: Annotated[str | None, Meta("How to combine keyword and vector scores", enum=FUSIONS)]
+    alpha: Annotated[float | None, Meta("The weight of meaning against keywords", minimum=0, maximum=1)]
+    rerank: Annotated[str | int | None, Meta("Have a model rerank the best hits: off, auto, or how many")]
+    confidence_mode: Annotated[
+        str | None, Meta("How the confidence of facts affects the score", enum=("off", "blend", "multiply"))
+    ]
+    min_relevance: Annotated[float | None, Meta("Only hits at least this relevant", minimum=0, maximum=1)]
+    min_similarity: Annotated[
+        float | None, Meta("Only hits by meaning that are at least this similar", minimum=-1, maximum=1)
+    ]
+    min_confidence: Annotated[float | None, Meta("Only hits at least this confident", minimum=0, maximum=1)]
+    min_score: Annotated[float | None, Meta("Only hits with at least this score", minimum=0, maximum=1)]
+    k: Annotated[int | None, Meta("The constant of reciprocal rank fusion", minimum=1, maximum=100_000)]
+    recency: Any
+    weights: Any
+    columns: Mapping[str, float] | None
+    sector_boosts: Mapping[str, float] | None
+    sector_decay: Mapping[str, float] | str | None
+    fact_decay: Mapping[str, float] | str | None
+    match_labels: Any
+    assistant_factor: _Factor
+    confidence_weight: _Factor
+    reinforcement: _Factor
+    rerank_weight: _Factor
+    session_smoothing: _Factor
+    superseded_factor: _Factor
+    time_boost: _Factor
+    expansion: Annotated[float | None, Meta(minimum=0, maximum=10)]
+    bm25_norm: Annotated[str | None, Meta(enum=("max", "minmax", "abs10", "tanh10", "rank"))]
+    intent: Annotated[str | None, Meta(enum=("always", "auto", "never"))]
+    missing: Annotated[str | None, Meta(enum=("zero", "penalty"))]
+    on_no_vector: Annotated[str | None, Meta(enum=("keyword", "error"))]
+    snippet: Annotated[str | None, Meta(enum=("passage", "cut", "full"))]
+    unknown_mode: Annotated[str | None, Meta(enum=MODES)]
+    min_candidates: Annotated[int | None, Meta(minimum=0, maximum=10_000)]
+    overfetch: Annotated[int | None, Meta(minimum=1, maximum=100)]
+    rerank_ms: Annotated[int | None, Meta(minimum=1, maximum=600_000)]
+    snippet_words: Annotated[int | None, Meta(minimum=1, maximum=1000)]
+    noise_floor: bool | None
+    stemmed: bool | None
+    strict_fallback: bool | None
+    weigh_by_clarity: bool | None
+    use_vector: bool | None
+    useVector: bool | None
