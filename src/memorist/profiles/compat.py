@@ -1,8 +1,8 @@
 """
-What the five systems have that Memorist grew out of, and that nothing else needs.
+Profiles and words of the five systems that Memorist grew out of, which nothing else needs.
 
-Their profiles are sets of the same options as all others; beside them stand their tables, the names that they have for
-modes, and AgentStack's `useVector`.
+The profiles are sets of the same options as all others; beside them stand tables, other names of modes, and
+AgentStack's `useVector`.
 """
 
 from collections.abc import Mapping
