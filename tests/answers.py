@@ -1,8 +1,10 @@
 """What the answers of a memory hold: ids, texts, or every field of every record."""
 
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from memorist import Memorist
 
@@ -24,8 +26,8 @@ def all_texts(memory: Memorist) -> set[str]:
 
 def show_fields(answer: Any) -> str:
     """Return every field of every record in an answer as text, however deep: its `repr` is shortened for people."""
-    if is_dataclass(answer) and not isinstance(answer, type):
-        inside = ", ".join(f"{field.name}={show_fields(getattr(answer, field.name))}" for field in fields(answer))
+    if isinstance(answer, Struct):
+        inside = ", ".join(f"{name}={show_fields(value)}" for name, value in asdict(answer).items())
         return f"{type(answer).__name__}({inside})"
     if isinstance(answer, dict):
         return f"{{{', '.join(f'{key!r}: {show_fields(value)}' for key, value in answer.items())}}}"

@@ -18,6 +18,7 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 import memorist
 from answers import show_fields
@@ -997,7 +998,7 @@ def answers(memory: Memorist, words: Sequence[str]) -> dict[str, object]:
         mixed = memory.search(word, limit=ALL, noise_floor=False, include_documents=True, facets=FACETS, project="p")
         told[f"both {word}"] = (sorted(hit.memory.content for hit in mixed), mixed.hidden, mixed.facets)
     told["documents"] = [(Path(one.path).name, one.chunks) for one in memory.documents.list()]
-    stats = replace(memory.stats(), size_bytes=0, path="")
+    stats = structs.replace(memory.stats(), size_bytes=0, path="")
     told |= {
         "facets": memory.facets(),
         "stats": stats,

@@ -6,9 +6,10 @@ limits are those of one request to a server; where a call in the same process ma
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, TypedDict
+
+from msgspec import Struct
 
 from memorist import validation
 from memorist.errors import InvalidInput
@@ -145,8 +146,7 @@ class Filters(TypedDict, total=False):
 FILTERS: Mapping[str, Meta] = {name: hint.__metadata__[0] for name, hint in Filters.__annotations__.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """
     The conditions that memories must meet to be found.
 

@@ -12,10 +12,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args, get_origin
+
+from msgspec import Struct
+from msgspec.structs import asdict, fields, replace
 
 from memorist import validation
 from memorist.atomic_file import make_folder, write_atomically
@@ -39,8 +41,7 @@ SECRETS = ("http_token",)  # never shown, and not allowed in a project's file, w
 _PATHS = {"database", "models"}
 
 
-@dataclass(frozen=True, slots=True)
-class UserFolders:
+class UserFolders(Struct, frozen=True):
     """The folders in which programs of this user keep their settings and data, on each system."""
 
     home: Path
@@ -89,8 +90,7 @@ _PROGRAM_FOLDERS = {  # the variable that names a folder, and where it is otherw
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """All settings with their defaults. `database` None is the user's own database."""
 
     database: str | None = None
@@ -116,7 +116,11 @@ class Settings:
     chat_add: bool = False
     chat_timeout: float = 120.0
     answer_tokens: int = 1500
-    http_token: str | None = field(default=None, repr=False)
+    http_token: str | None = None
+
+    def __repr__(self) -> str:
+        shown = {name: value for name, value in asdict(self).items() if name != "http_token"}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 def _file_type(annotation: Any) -> type:
@@ -134,8 +138,7 @@ _VECTOR_SEARCH: Mapping[str, type] = {"enabled": bool, "provider": str, "model":
 _TRUE_WORDS, _FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedSettings:
+class LoadedSettings(Struct, frozen=True):
     """Settings, the origin of each that is not a default, and the project's file if it was ignored."""
 
     settings: Settings
@@ -143,8 +146,7 @@ class LoadedSettings:
     ignored: "IgnoredFile | None" = None
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoredFile:
+class IgnoredFile(Struct, frozen=True):
     """A project's file that is not trusted: a warning for the user, and what tells it from the file as it was."""
 
     warning: str

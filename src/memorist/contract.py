@@ -10,7 +10,6 @@ import inspect
 import types
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, wraps
 from pathlib import Path
@@ -25,6 +24,9 @@ from typing import (
     get_type_hints,
     is_typeddict,
 )
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memorist.errors import InvalidInput, MemoristError
 from memorist.profiles.profile import ProfileOptions
@@ -53,8 +55,7 @@ class Transport(ABC):
         """Close all connections."""
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(Struct, frozen=True, dict=True):
     """
     An operation: a method of a memory, or of one of its rooms, and how it is called over HTTP.
 
@@ -230,8 +231,7 @@ class Operation:
         return flat
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """An argument of an operation: its name in the signature and in a request, and its schema."""
 
     name: str

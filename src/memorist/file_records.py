@@ -1,15 +1,15 @@
 """Records of files: those that are indexed, with their chunks and links, and those that agents write."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from memorist.records import Hit
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentLink:
+class DocumentLink(Struct, frozen=True):
     """A link in a file, and the path of the indexed file that it leads to."""
 
     line: int
@@ -18,8 +18,7 @@ class DocumentLink:
     path: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """An indexed file. Its links are filled in for a single document only."""
 
     id: str
@@ -37,8 +36,7 @@ class Document:
     linked_from: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Struct, frozen=True):
     """A file that an agent wrote into memory. `id` is that of the memory that holds it."""
 
     path: str
@@ -49,8 +47,7 @@ class File:
     updated_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedFile:
+class IndexedFile(Struct, frozen=True):
     """The state of a file when it was indexed, which tells whether it has changed."""
 
     key: int
@@ -63,8 +60,7 @@ class IndexedFile:
     redacted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkDraft:
+class ChunkDraft(Struct, frozen=True):
     """A chunk that is not stored yet. `heading` stands above it: the model and the index get it, the text lacks it."""
 
     text: str
@@ -74,8 +70,7 @@ class ChunkDraft:
     breadcrumb: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FileDraft:
+class FileDraft(Struct, frozen=True):
     """A file that is cut into chunks, but not stored yet."""
 
     path: str
@@ -93,8 +88,7 @@ class FileDraft:
     links: tuple[tuple[int, str, str], ...] = ()  # line, target, text
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkLocation:
+class ChunkLocation(Struct, frozen=True):
     """The position of a chunk in its file."""
 
     document: str
@@ -106,8 +100,7 @@ class ChunkLocation:
     ordinal: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoredChunk:
+class StoredChunk(Struct, frozen=True):
     """The text and lines of a stored chunk."""
 
     text: str
@@ -116,8 +109,7 @@ class StoredChunk:
     ordinal: int
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentHit(Hit):
+class DocumentHit(Hit, frozen=True):
     """A passage of an indexed file. `memory` is the chunk, with the file's path as its source."""
 
     path: str = ""

@@ -18,11 +18,13 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Self
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from memorist.atomic_file import lock_file, make_folder, write_atomically
 from memorist.config import LoadedSettings, is_file_path, is_missing_or_empty, is_server
@@ -55,8 +57,7 @@ _ASSENT_WORDS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """An event of a session, with what the client says about it."""
 
     name: str
@@ -129,8 +130,7 @@ _FOLDER, _LOCK = "unsaved", "lock"
 _MAX_AGE_NANOSECONDS = 7 * 86_400 * 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class UnsavedConversation:
+class UnsavedConversation(Struct, frozen=True):
     """A transcript, the project it belongs to, and the database it goes to."""
 
     transcript: str
@@ -139,8 +139,7 @@ class UnsavedConversation:
     arguments: Mapping[str, str]  # of the command line, which name the database
 
 
-@dataclass(frozen=True, slots=True)
-class PendingNote:
+class PendingNote(Struct, frozen=True):
     """A note of an unsaved conversation: its file, and when that was written."""
 
     conversation: UnsavedConversation
@@ -238,8 +237,7 @@ class Workspace(Protocol):
     ) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Hook:
+class Hook(Struct, frozen=True):
     """A call of a hook: its event, its input, and where it is called."""
 
     name: str

@@ -4,15 +4,15 @@ import ipaddress
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from memorist.errors import ConfigError, InvalidInput
 
 _LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
-@dataclass(frozen=True, slots=True)
-class ListenAddress:
+class ListenAddress(Struct, frozen=True):
     """A host and a port to listen on."""
 
     host: str

@@ -7,8 +7,9 @@ Values are compared with values of the same kind only: texts, numbers, true, fal
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from memorist.errors import InvalidInput
 from memorist.nesting import refuse_excess
@@ -25,8 +26,7 @@ _OPERATORS = ("$eq", "$ne", *_COMPARISONS, "$in", "$nin", "$exists", "$not")
 _COMBINATIONS = ("$and", "$or", "$not")
 
 
-@dataclass(frozen=True, slots=True)
-class FieldTest:
+class FieldTest(Struct, frozen=True):
     """
     A test of the values at a path: some value of this kind compares so with one of `values`.
 
@@ -40,8 +40,7 @@ class FieldTest:
     values: tuple[str | int | float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Combination:
+class Combination(Struct, frozen=True):
     """Conditions of which all hold ("and"), any holds ("or"), or the one does not hold ("not")."""
 
     operator: str

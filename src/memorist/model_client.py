@@ -14,10 +14,11 @@ import random
 import re
 import time
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
+
+from msgspec import Struct, field
 
 from memorist.errors import ConfigError, MemoristError
 from memorist.http import Answer, HttpClient, Unreachable
@@ -39,8 +40,7 @@ Sleep = Callable[[float], None]
 _ReadAnswer = Callable[[Answer, contextlib.ExitStack], T]
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Struct, frozen=True):
     """An API that serves models: the settings that locate it, and what to do where it fails."""
 
     name: str
@@ -55,8 +55,7 @@ class Service:
     complete_url: Callable[[str], str] = str
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(Struct, frozen=True):
     """The rules for sending a request again. Times are in seconds."""
 
     retries: int  # at most, after the first attempt
@@ -70,8 +69,7 @@ class RetryPolicy:
         return min(_MAX_DELAY, self.first_delay * 2.0**attempt) * random.uniform(1 - self.jitter, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """A request without an answer: what the server said, or with status 0 why it could not be reached."""
 
     status: int

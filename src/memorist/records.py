@@ -2,10 +2,12 @@
 
 import hashlib
 import math
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar, overload
+
+from msgspec import Struct, StructMeta, field
 
 from memorist.errors import ChangedMeanwhile, InvalidInput
 from memorist.ids import shorten_id
@@ -39,13 +41,11 @@ RELEVANT = 0.5
 T = TypeVar("T")
 
 
-class _MappingRecord:
+class _MappingRecord(Struct, frozen=True):
     """A record that can also be read like a mapping: `hit.session.id` and `hit.session["id"]` are the same."""
 
-    __slots__ = ()
-
     def keys(self) -> tuple[str, ...]:
-        return tuple(each.name for each in fields(self))  # type: ignore[arg-type]
+        return self.__struct_fields__
 
     def __getitem__(self, key: str) -> Any:
         if key not in self.keys():
@@ -53,8 +53,7 @@ class _MappingRecord:
         return getattr(self, key)
 
 
-@dataclass(frozen=True, slots=True)
-class FactDraft:
+class FactDraft(Struct, frozen=True):
     """A fact that is checked, but not stored yet."""
 
     id: str
@@ -68,8 +67,7 @@ class FactDraft:
     reinforced_at: datetime | None = None  # now, if it is not given
 
 
-@dataclass(frozen=True, slots=True)
-class Fact(_MappingRecord):
+class Fact(_MappingRecord, frozen=True):
     """
     A statement of a memory, with its confidence.
 
@@ -103,8 +101,7 @@ class Fact(_MappingRecord):
         return rates.get(self.kind or _DEFAULT_FACT_KIND, rates.get(_DEFAULT_FACT_KIND, 0.0))
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRef(_MappingRecord):
+class SessionRef(_MappingRecord, frozen=True):
     """The session a memory comes from."""
 
     id: str
@@ -113,8 +110,7 @@ class SessionRef(_MappingRecord):
     project: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Successor(_MappingRecord):
+class Successor(_MappingRecord, frozen=True):
     """The memory that replaced another: the newest of the chain, with the beginning of its text."""
 
     id: str
@@ -123,8 +119,7 @@ class Successor(_MappingRecord):
     project: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NearDuplicate(_MappingRecord):
+class NearDuplicate(_MappingRecord, frozen=True):
     """An older memory that says almost the same, and the share of words in common (Jaccard, 0..1)."""
 
     id: str
@@ -163,8 +158,7 @@ class MemoryDraft(NamedTuple):
     keeps_salience: bool = False
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Memory:
+class Memory(Struct, frozen=True):
     """
     One stored text with its metadata.
 
@@ -250,8 +244,7 @@ def check_version(wanted: str | Sequence[str] | None) -> Callable[[Memory], None
     return check
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """A memory's text before an update."""
 
     content: str
@@ -263,8 +256,7 @@ class Version:
 MAX_PHRASE_WORDS = 32  # of a phrase or an identifier in a query; what has all of these is what was meant
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Struct, frozen=True):
     """
     A word or phrase of a query, without operators.
 
@@ -279,8 +271,7 @@ class Term:
     is_phrase: bool = False  # of several words, in quotation marks
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """
     A parsed query.
 
@@ -301,8 +292,7 @@ class Query:
         return bool(self.terms or self.raw)
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """An embedding model. Only vectors of the same model are compared."""
 
     name: str
@@ -326,10 +316,12 @@ class Match(NamedTuple):
     coverage: float = 1.0
 
 
-class RecordSequence(Sequence[T]):
-    """A record that behaves as a sequence of the items it holds."""
+class _RecordSequenceType(StructMeta, ABCMeta):
+    """The type of records that are sequences, too."""
 
-    __slots__ = ()
+
+class RecordSequence(Sequence[T], Struct, frozen=True, metaclass=_RecordSequenceType):
+    """A record that behaves as a sequence of the items it holds."""
 
     def _items(self) -> tuple[T, ...]:
         raise NotImplementedError
@@ -348,8 +340,7 @@ class RecordSequence(Sequence[T]):
         return iter(self._items())
 
 
-@dataclass(frozen=True, slots=True)
-class Page(RecordSequence[Memory]):
+class Page(RecordSequence[Memory], frozen=True):
     """One page of a listing, newest first, and the cursor of the next (None at the end)."""
 
     memories: tuple[Memory, ...]
@@ -359,8 +350,7 @@ class Page(RecordSequence[Memory]):
         return self.memories
 
 
-@dataclass(frozen=True, slots=True)
-class Memories(RecordSequence[Memory]):
+class Memories(RecordSequence[Memory], frozen=True):
     """Memories in the order their ids were asked for, and the ids that were not found."""
 
     memories: tuple[Memory, ...]
@@ -370,8 +360,7 @@ class Memories(RecordSequence[Memory]):
         return self.memories
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Hit:
+class Hit(Struct, frozen=True):
     """
     A memory found by a search, with its scores.
 
@@ -419,8 +408,7 @@ class Hit:
         return self.memory.related_count
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Results(RecordSequence[Hit]):
+class Results(RecordSequence[Hit], frozen=True):
     """
     The answer to a search: a sequence of hits, best first.
 
@@ -464,8 +452,7 @@ class Results(RecordSequence[Hit]):
         return self.hits
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """A conversation or a piece of work in which memories were made and used."""
 
     id: str
@@ -477,8 +464,7 @@ class Session:
     memories: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationBatch:
+class ConversationBatch(Struct, frozen=True):
     """Turns of one conversation that are to be stored, at least one, in their order, and the session they belong to."""
 
     id: str
@@ -487,8 +473,7 @@ class ConversationBatch:
     turns: tuple[MemoryDraft, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionContext:
+class SessionContext(Struct, frozen=True):
     """The session a memory was last used in, how (`usage`), and how many memories that session has."""
 
     session: Session
@@ -500,8 +485,7 @@ class SessionContext:
         return self.session.memories
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline(RecordSequence[Memory]):
+class Timeline(RecordSequence[Memory], frozen=True):
     """Memories in the order they happened, the anchor among them, and the sessions they come from."""
 
     memories: tuple[Memory, ...]
@@ -523,8 +507,7 @@ class Timeline(RecordSequence[Memory]):
         return self.memories
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(Struct, frozen=True):
     """A link between two memories: `source` `kind` `target`."""
 
     source: str
@@ -536,8 +519,7 @@ class Relation:
     valid_until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Related:
+class Related(Struct, frozen=True):
     """
     A memory related to another: by links, the most certain of which is `relation`, or by similarity (then it is None).
     """
@@ -548,16 +530,14 @@ class Related:
     further_relations: tuple[Relation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Decay:
+class Decay(Struct, frozen=True):
     """Decay rates a day: of salience by sector, and of the confidence of facts by kind."""
 
     sectors: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RecalledMemory:
+class RecalledMemory(Struct, frozen=True):
     """A memory in the answer to a recorded search, with the ids of its facts and its text in an agent's prompt."""
 
     id: str
@@ -568,8 +548,7 @@ class RecalledMemory:
     prompt: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Recall:
+class Recall(Struct, frozen=True):
     """
     A recorded search and what it found. `query` is None once a memory it found was erased.
 
@@ -588,8 +567,7 @@ class Recall:
     tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Feedback:
+class Feedback(Struct, frozen=True):
     """A judgement whether a memory, by its id, was a good answer to a query."""
 
     memory: str
@@ -598,16 +576,14 @@ class Feedback:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Reinforcement:
+class Reinforcement(Struct, frozen=True):
     """The share by which salience rises, and its decay in the meantime."""
 
     share: float = 0.0
     decay: Decay = Decay()
 
 
-@dataclass(frozen=True, slots=True)
-class Lens:
+class Lens(Struct, frozen=True):
     """
     A saved view: filters, a profile, and boosts.
 

@@ -1,13 +1,14 @@
 """Reports: the numbers of a store, and the outcomes of indexing, imports, checks, migrations and salvages."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 FILE_PROBLEM = "database:"  # how a problem of the file itself begins, which may be of any namespace in it
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(Struct, frozen=True):
     """Counts of everything in a store. A token of one namespace is not told the path and size of the whole database."""
 
     path: str | None
@@ -34,8 +35,7 @@ class Stats:
     recalls_lost: int = 0  # that this process could not record; their searches were answered all the same
 
 
-@dataclass(frozen=True, slots=True)
-class CheckReport:
+class CheckReport(Struct, frozen=True):
     """The problems that `check` found, and those it repaired."""
 
     ok: bool
@@ -56,8 +56,7 @@ def _summarize_file_problems(problems: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(summary if one.startswith(FILE_PROBLEM) else one for one in problems))
 
 
-@dataclass(frozen=True, slots=True)
-class DistributionReport:
+class DistributionReport(Struct, frozen=True):
     """The tables that Citus distributes by namespace, from now on and from before."""
 
     version: str  # of Citus
@@ -65,8 +64,7 @@ class DistributionReport:
     present: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationReport:
+class MigrationReport(Struct, frozen=True):
     """
     A migration that was verified: both databases, the number of records of each type, and how many this run has copied.
 
@@ -85,8 +83,7 @@ class MigrationReport:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class SalvageReport:
+class SalvageReport(Struct, frozen=True):
     """The number of rows of each table that a salvage kept, the rows it lost, and the problems of what it kept."""
 
     kept: Mapping[str, int]
@@ -94,8 +91,7 @@ class SalvageReport:
     problems: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexProgress:
+class IndexProgress(Struct, frozen=True):
     """The progress of an index run: files done, files in all, and chunks embedded so far."""
 
     files: int
@@ -103,8 +99,7 @@ class IndexProgress:
     chunks: int
 
 
-@dataclass(frozen=True, slots=True)
-class IndexReport:
+class IndexReport(Struct, frozen=True):
     """Counts of one indexing run."""
 
     added: int = 0
@@ -124,8 +119,7 @@ class IndexReport:
         return not (self.added or self.changed or self.renamed or self.removed)
 
 
-@dataclass(frozen=True, slots=True)
-class DiscoveredSource:
+class DiscoveredSource(Struct, frozen=True):
     """Conversations or memories that another program keeps on this machine, and how many are not imported yet."""
 
     program: str  # also the format
@@ -137,8 +131,7 @@ class DiscoveredSource:
     skipped: tuple[tuple[str, str], ...] = ()  # place, reason
 
 
-@dataclass(frozen=True, slots=True)
-class ImportReport:
+class ImportReport(Struct, frozen=True):
     """Counts of one import. `known` was there already; `skipped` could not be imported."""
 
     format: str

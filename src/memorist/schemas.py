@@ -1,8 +1,9 @@
 """JSON Schemas of what callers send, what they are made of, and validation of a value against one."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from memorist.errors import InvalidInput
 from memorist.validation import quote
@@ -10,8 +11,7 @@ from memorist.validation import quote
 Schema = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Meta:
+class Meta(Struct, frozen=True):
     """The meaning and the limits of an argument, which its type does not tell; the limits are those of JSON Schema."""
 
     description: str = ""

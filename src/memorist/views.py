@@ -1,9 +1,10 @@
 """Records for a person who looks at a memory: pages of what is there, its surroundings, its growth, what to review."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from memorist.file_records import Document
 from memorist.records import Fact, Memory, Recall, RecordSequence, Results, Session
@@ -11,8 +12,7 @@ from memorist.records import Fact, Memory, Recall, RecordSequence, Results, Sess
 REVIEW_KINDS = ("duplicates", "contradictions", "stale_facts", "never_recalled", "secrets")
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPage(RecordSequence[Session]):
+class SessionPage(RecordSequence[Session], frozen=True):
     """Sessions, the latest first, and the cursor of the next page (None at the end)."""
 
     sessions: tuple[Session, ...]
@@ -22,8 +22,7 @@ class SessionPage(RecordSequence[Session]):
         return self.sessions
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentPage(RecordSequence[Document]):
+class DocumentPage(RecordSequence[Document], frozen=True):
     """Indexed files by path, and the cursor of the next page (None at the end)."""
 
     documents: tuple[Document, ...]
@@ -33,8 +32,7 @@ class DocumentPage(RecordSequence[Document]):
         return self.documents
 
 
-@dataclass(frozen=True, slots=True)
-class RecallPage(RecordSequence[Recall]):
+class RecallPage(RecordSequence[Recall], frozen=True):
     """Recorded searches, the latest first, and the cursor of the next page (None at the end)."""
 
     recalls: tuple[Recall, ...]
@@ -44,8 +42,7 @@ class RecallPage(RecordSequence[Recall]):
         return self.recalls
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentChunk:
+class DocumentChunk(Struct, frozen=True):
     """A chunk of an indexed file, with its lines; `id` is the one that hits have."""
 
     id: str
@@ -56,8 +53,7 @@ class DocumentChunk:
     ordinal: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkPage(RecordSequence[DocumentChunk]):
+class ChunkPage(RecordSequence[DocumentChunk], frozen=True):
     """Chunks of a file in their order, and the cursor of the next page (None at the end)."""
 
     chunks: tuple[DocumentChunk, ...]
@@ -67,15 +63,13 @@ class ChunkPage(RecordSequence[DocumentChunk]):
         return self.chunks
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """The answers to one question by several profiles or lenses, in the order they were named."""
 
     answers: tuple[Results, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewItem:
+class ReviewItem(Struct, frozen=True):
     """
     Something worth a look: `memories` are concerned, the newer one first.
 
@@ -90,8 +84,7 @@ class ReviewItem:
     fact: Fact | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewPage(RecordSequence[ReviewItem]):
+class ReviewPage(RecordSequence[ReviewItem], frozen=True):
     """Items to review, how many memories or facts were looked at for them, and the cursor to go on with."""
 
     items: tuple[ReviewItem, ...]
@@ -102,8 +95,7 @@ class ReviewPage(RecordSequence[ReviewItem]):
         return self.items
 
 
-@dataclass(frozen=True, slots=True)
-class GraphEdge:
+class GraphEdge(Struct, frozen=True):
     """A link between two memories of a graph; a `kind` of "similar" was found, any other was stated."""
 
     source: str
@@ -112,8 +104,7 @@ class GraphEdge:
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(Struct, frozen=True):
     """The surroundings of a memory, itself first, and the links between them."""
 
     center: str
@@ -121,8 +112,7 @@ class Graph:
     edges: tuple[GraphEdge, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DayCount:
+class DayCount(Struct, frozen=True):
     """The numbers of one day (UTC): memories by when they happened and were stored, recalls, and those that helped."""
 
     day: str
@@ -137,16 +127,14 @@ class DayCount:
         return cls(date.fromordinal(date(1970, 1, 1).toordinal() + number).isoformat(), **counts)
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(Struct, frozen=True):
     """Counts of each day since a time on which anything happened, the earliest first."""
 
     since: datetime
     days: tuple[DayCount, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EvalResult:
+class EvalResult(Struct, frozen=True):
     """The quality of the answers of one system to one dataset: the mean of a measure, and its 95 % interval."""
 
     dataset: str
@@ -156,8 +144,7 @@ class EvalResult:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class EvalRun:
+class EvalRun(Struct, frozen=True):
     """A saved run of an evaluation, with its results by one measure."""
 
     name: str
@@ -167,8 +154,7 @@ class EvalRun:
     results: tuple[EvalResult, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """
     A change of a memory that some process made: the ids of what is new, by kind.
 
@@ -180,8 +166,7 @@ class Change:
     new: Mapping[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
+class ModelInfo(Struct, frozen=True):
     """A model that is bundled or can be added."""
 
     name: str
@@ -191,8 +176,7 @@ class ModelInfo:
     active: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileInfo:
+class ProfileInfo(Struct, frozen=True):
     """A ranking profile and its options."""
 
     name: str

@@ -1,10 +1,10 @@
 """Indexing of datasets: built once, and again only where the result would differ."""
 
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from sets import harbours
 
 from conftest import FailingEmbedder, HashingEmbedder

@@ -1,13 +1,13 @@
 """Markdown documents as wholes: what holds for any of them, whatever counts the tokens and ends the lines."""
 
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from chunk_checks import ANY_COUNT, COUNTS, assert_sound, editor_lines, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from test_markdown import DOCUMENTS, Made, placed, read
 
 from memorist.embed.local import LocalEmbedder

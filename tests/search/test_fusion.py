@@ -1,11 +1,11 @@
 """Fusion by worked examples: the numbers the source documents promise."""
 
-import dataclasses
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from candidates import Found, Ranked, keys, list_ranked, to_candidates
 from memorist.profiles import PROFILES
@@ -18,7 +18,7 @@ DAY = 86_400.0
 
 def fused(found: list[Found], profile: str | Profile, **replaced: object) -> list[Ranked]:
     base = PROFILES[profile] if isinstance(profile, str) else profile
-    ranking = rank_candidates(to_candidates(found), dataclasses.replace(base, **replaced), NOW)
+    ranking = rank_candidates(to_candidates(found), replace(base, **replaced), NOW)
     return list_ranked(ranking, found)
 
 
@@ -133,9 +133,7 @@ class TestLinear:
         assert only.trace["clamp"] < 0
 
     def test_weights_can_be_replaced(self) -> None:
-        weights = dataclasses.replace(
-            PROFILES["salience"].weights, semantic=0.0, keyword=1.0, salience=0.0, recency=0.0
-        )
+        weights = replace(PROFILES["salience"].weights, semantic=0.0, keyword=1.0, salience=0.0, recency=0.0)
 
         candidate = Found(1, 5.0, 1, similarity=0.9, vector_rank=1, created_at=NOW, sector="procedural")
         (only,) = fused([candidate], "salience", weights=weights)
@@ -259,7 +257,7 @@ class TestRecency:
         assert fresh.score / old.score == pytest.approx((1 + 0.1) / (1 + 0.1 / 10))
 
     def test_a_weight_of_zero_switches_it_off(self) -> None:
-        recency = dataclasses.replace(PROFILES["confidence"].recency, weight=0.0)
+        recency = replace(PROFILES["confidence"].recency, weight=0.0)
 
         ranked = fused(legs([1, 2], []), "confidence", recency=recency)
 

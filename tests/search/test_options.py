@@ -1,17 +1,17 @@
 """Options of a profile that one search replaces: each is declared with its type, and checked by it."""
 
-from dataclasses import fields
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from memorist.errors import InvalidInput
 from memorist.profiles import PROFILES
-from memorist.profiles.profile import Profile, ProfileOptions
+from memorist.profiles.profile import ProfileOptions
 from memorist.search.options import apply_options
 
 BALANCED = PROFILES["balanced"]
-OPTIONS = {field.name: getattr(BALANCED, field.name) for field in fields(Profile) if field.name != "name"}
+OPTIONS = {name: value for name, value in asdict(BALANCED).items() if name != "name"}
 SIGNATURE = {"limit", "record", "min_salience"}  # are named by `search` itself, or by its filters
 
 

@@ -7,7 +7,6 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import fields
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -286,7 +285,7 @@ def list_columns(reader: Reader, filter: Filter) -> list[tuple[Any, ...]]:
     reader.store.vectors.load(model)
     keys = np.array(rids, np.int64)
     columns = reader.store.load_ranking_columns(keys, model, vector, scope, facts=True)
-    names = [column.name for column in fields(columns) if column.name not in ("codes", "parts")]
+    names = [name for name in columns.__struct_fields__ if name not in ("codes", "parts")]
     values = [[*getattr(columns, name)] for name in names]
     codes = [None] * len(columns) if columns.codes is None else [tuple(code) for code in columns.codes.tolist()]
     rows = [(*row, code, columns.parts.get(row[0])) for *row, code in zip(*values, codes, strict=True)]

@@ -5,13 +5,13 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import memorist
 from memorist import Memorist

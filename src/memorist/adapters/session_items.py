@@ -7,10 +7,11 @@ Each item is a turn of a session. Its text is found by searches; the item itself
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
+
+from msgspec import Struct
 
 from memorist.adapters.project_documents import check_project, quote_project
 from memorist.engine import Memorist
@@ -23,8 +24,7 @@ from memorist.validation import MAX_SESSION_ID
 _DATA_KEYS = ("arguments", "action", "result")  # of a tool, which may be any JSON
 
 
-@dataclass(frozen=True, slots=True)
-class SessionItem:
+class SessionItem(Struct, frozen=True):
     """An item of a conversation: who said it, its text for searches, and itself."""
 
     role: str

@@ -7,9 +7,10 @@ are not saved.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import dropwhile
+
+from msgspec import Struct
 
 from memorist import validation
 from memorist.chat.providers import Message, Provider, Reply, ToolCall, ToolResult, Usage, Write
@@ -35,8 +36,7 @@ _SEARCH_INSTRUCTION = "More than is shown here may be remembered: memory_search 
 _RECALLED_ID = re.compile(r'^<(?:core-)?memory id="([^"]+)"', re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class ChatAnswer:
+class ChatAnswer(Struct, frozen=True):
     """The model's answer to a message."""
 
     text: str
@@ -45,7 +45,6 @@ class ChatAnswer:
     cut_reason: str | None  # why it ends early, where it does
 
 
-@dataclass(slots=True)
 class Conversation:
     """
     One conversation, from its first message on. `context` returns what memories know about a message.
@@ -54,16 +53,26 @@ class Conversation:
     answered messages are saved.
     """
 
-    provider: Provider
-    tools: Tools | None
-    recorder: "ConversationRecorder"
-    context: Callable[[str], str]
-    warn: Callable[[str], None]
-    describe_error: Callable[[Exception], str] = str
-    messages: list[Message] = field(default_factory=list)
-    _unsaved: list[str] = field(default_factory=list, init=False)  # messages to be saved with their answer
-    _system: str = field(default="", init=False)
-    _recalled: tuple[str, ...] = field(default=(), init=False)
+    def __init__(
+        self,
+        provider: Provider,
+        tools: Tools | None,
+        recorder: "ConversationRecorder",
+        context: Callable[[str], str],
+        warn: Callable[[str], None],
+        describe_error: Callable[[Exception], str] = str,
+        messages: Iterable[Message] = (),
+    ) -> None:
+        self.provider = provider
+        self.tools = tools
+        self.recorder = recorder
+        self.context = context
+        self.warn = warn
+        self.describe_error = describe_error
+        self.messages = [*messages]
+        self._unsaved: list[str] = []  # messages to be saved with their answer
+        self._system = ""
+        self._recalled: tuple[str, ...] = ()
 
     def ask(self, text: str, write: Write) -> ChatAnswer:
         """Send a message and return its answer, whose text is also passed to `write` as it arrives."""

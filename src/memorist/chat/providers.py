@@ -6,8 +6,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+from msgspec import Struct, field
 
 from memorist.embed.remote import OLLAMA, OPENAI
 from memorist.errors import ChatError, ConfigError
@@ -47,8 +48,7 @@ _OPENAI_CUT_REASONS = {
 Write = Callable[[str], None]  # receives an answer piece by piece, as it arrives
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """A function that a model may call. `parameters` is a JSON schema."""
 
     name: str
@@ -56,8 +56,7 @@ class Tool:
     parameters: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A call that a model asked for. `arguments` is None where they could not be parsed."""
 
     id: str
@@ -65,16 +64,14 @@ class ToolCall:
     arguments: Mapping[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """The result of a call."""
 
     call: ToolCall
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A message of one side: text, with the calls an assistant asked for, or the results of calls."""
 
     role: str  # user or assistant
@@ -83,8 +80,7 @@ class Message:
     results: tuple[ToolResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Tokens, as the provider counts them."""
 
     input: int = 0
@@ -94,8 +90,7 @@ class Usage:
         return Usage(self.input + other.input, self.output + other.output)
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """A whole answer. `cut_reason` says why it ends early, where it does."""
 
     text: str

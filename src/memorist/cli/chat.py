@@ -4,10 +4,10 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from functools import partial
 
 import click
+from msgspec import Struct
 
 from memorist.chat.conversation import (
     ChatAnswer,
@@ -116,8 +116,7 @@ class _ChatScreen:
         click.echo(printable(" ".join(text.split())), err=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _ChatOptions:
+class _ChatOptions(Struct, frozen=True):
     """The options that all conversations of one call share."""
 
     provider: Provider

@@ -5,11 +5,11 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from memorist import __version__
 from memorist.cli.app import CommandContext, print_note
@@ -62,8 +62,7 @@ _output_options = combine_options(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _EvalRequest:
+class _EvalRequest(Struct, frozen=True):
     """The questions to measure with, and the ways of searching to measure."""
 
     datasets: Sequence[Path]
@@ -181,7 +180,7 @@ def _compare_runs(
     context: CommandContext, request: _EvalRequest, sides: tuple[str, str], cache: Path
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Compare saved runs, profiles, or one of each; profiles are measured now."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from memorist.evaluate.report import choose_system, compare_runs, is_saved_run, load_run
     from memorist.evaluate.systems import parse_config, parse_options

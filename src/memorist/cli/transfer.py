@@ -4,11 +4,11 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from memorist.cli.app import CommandContext, CommandGroup, complete_path
 from memorist.cli.options import ProgressBar, answer_options, drop_unset, print_answer, print_json, secret_options
@@ -116,8 +116,7 @@ def import_command(
         run.import_paths([(path, format_name) for path in paths])
 
 
-@dataclass(slots=True)
-class _Import:
+class _Import(Struct):
     """A run of `memorist import`."""
 
     context: CommandContext

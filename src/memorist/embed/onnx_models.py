@@ -7,10 +7,11 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from memorist.errors import EmbedderUnavailable
 from memorist.forks import renew_after_fork
@@ -132,8 +133,7 @@ def _matches(file: Path, sha256: str) -> bool:
         return hashlib.file_digest(content, "sha256").hexdigest() == sha256
 
 
-@dataclass(frozen=True, slots=True)
-class OptionalModel:
+class OptionalModel(Struct, frozen=True):
     """
     A model that can be added: a folder with its files, as a distribution of its own or copied by hand.
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from typing import Annotated, Any
+
+from msgspec import Struct
 
 from memorist import validation
 from memorist.arguments import MAX_PAGE, Budget, Filter, MetadataFilter
@@ -58,8 +59,7 @@ _PERSONAL_QUESTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ContextScope:
+class ContextScope(Struct, frozen=True):
     """The budget of a block, and which memories belong in it."""
 
     budget: int

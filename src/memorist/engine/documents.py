@@ -7,10 +7,12 @@ import posixpath
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memorist import validation
 from memorist.arguments import Cursor, DocumentFilters, Limit, Mode, ProfileName, QueryText
@@ -261,8 +263,7 @@ def _stop_if_set(stop: threading.Event, progress: IndexProgress) -> None:
         raise _Stopped
 
 
-@dataclass(frozen=True, slots=True)
-class _LinkResolver:
+class _LinkResolver(Struct, frozen=True):
     """The documents that links can lead to, by path and by root and name; paths have forward slashes here."""
 
     paths: dict[str, str]

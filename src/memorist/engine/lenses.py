@@ -2,9 +2,10 @@
 
 import builtins
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Unpack
+
+from msgspec.structs import asdict
 
 from memorist import validation
 from memorist.arguments import Filters, check_filters

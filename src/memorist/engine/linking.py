@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Collection
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
+
+from msgspec.structs import replace
 
 from memorist import validation
 from memorist.arguments import AsOf, Filter, Limit, MemoryId, Time

@@ -1,8 +1,9 @@
 """Reading without ranking: memories by id, page by page, and along time."""
 
 import builtins
-from dataclasses import replace
 from typing import Annotated, Unpack, overload
+
+from msgspec.structs import replace
 
 from memorist import validation
 from memorist.arguments import MAX_PAGE, AsOf, Cursor, Detail, Filters, Limit, MemoryId, Names, QueryText, Time

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from memorist import validation
 from memorist.arguments import Names, TimeLike

@@ -5,9 +5,10 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import copy
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from memorist import validation
 from memorist.arguments import NO_FILTER, Filter, check_filters

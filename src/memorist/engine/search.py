@@ -3,9 +3,10 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from memorist import validation
 from memorist.arguments import TimeLike

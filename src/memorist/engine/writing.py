@@ -4,10 +4,11 @@ import builtins
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any, Unpack, cast
+
+from msgspec.structs import replace
 
 from memorist import validation
 from memorist.arguments import MAX_PAGE, Filters, MemoryChanges, MemoryId, MemoryItem, NewMemory, Share, Time, Version

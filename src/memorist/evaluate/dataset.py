@@ -14,11 +14,13 @@ import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
@@ -34,8 +36,7 @@ _DEFAULT_DATE = datetime(2000, 1, 1, tzinfo=UTC)
 _NO_LIMIT = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class CorpusDocument:
+class CorpusDocument(Struct, frozen=True):
     """A document of a dataset."""
 
     id: str
@@ -45,8 +46,7 @@ class CorpusDocument:
     metadata: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A question, its scope, the time it was asked, and the grades of the judged documents (above 0: relevant)."""
 
     id: str
@@ -57,8 +57,7 @@ class Question:
     asked_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Dataset:
+class Dataset(Struct, frozen=True):
     """Documents, the questions with a relevant document, and the `unanswered` ones without, which are not measured."""
 
     name: str

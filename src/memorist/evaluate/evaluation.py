@@ -3,9 +3,10 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from memorist.engine import Memorist
 from memorist.evaluate.dataset import Dataset, Question
@@ -15,8 +16,7 @@ from memorist.evaluate.systems import GrepSystem, MemoristSystem, SearchConfig, 
 from memorist.records import RELEVANT
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionResult:
+class QuestionResult(Struct, frozen=True):
     """The documents that a system found for a question, their measures, and the time if all of it was the system's."""
 
     question: Question
@@ -26,8 +26,7 @@ class QuestionResult:
     relevance: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SystemResult:
+class SystemResult(Struct, frozen=True):
     """All answers of one system, and the distinct reasons why some were degraded."""
 
     name: str
@@ -56,8 +55,7 @@ def run_system(system: System, questions: Sequence[Question], progress: Progress
     return SystemResult(system.name, tuple(answers), tuple(degraded))
 
 
-@dataclass(frozen=True, slots=True)
-class RelevanceCalibration:
+class RelevanceCalibration(Struct, frozen=True):
     """The errors of `relevance` over questions with and without an answer."""
 
     auc: float  # the probability that a question with an answer has a higher relevance than one without
@@ -116,8 +114,7 @@ def measure_calibration(
 _ProgressFactory = Callable[[str, int], AbstractContextManager[Progress]]  # (label, length)
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetResult:
+class DatasetResult(Struct, frozen=True):
     """The results of all systems on a dataset."""
 
     dataset: Dataset

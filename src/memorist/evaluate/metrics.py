@@ -6,10 +6,10 @@ less, is not relevant. All draws are seeded: the same values give the same estim
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import log2
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 MAX_RANK = 10  # the deepest cut-off of any measure
@@ -68,8 +68,7 @@ def _dcg(gains: Sequence[int]) -> float:
     return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """A mean with its 95 % confidence interval."""
 
     mean: float
@@ -77,8 +76,7 @@ class Estimate:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Difference(Estimate):
+class Difference(Estimate, frozen=True):
     """The mean gain per question; `p` is the probability that chance alone makes one at least as large."""
 
     p: float

@@ -6,11 +6,12 @@ import stat
 import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from memorist.atomic_file import write_atomically
 from memorist.errors import InvalidInput, MemoristError, NotFound

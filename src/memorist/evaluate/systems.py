@@ -1,12 +1,12 @@
 """The systems that an evaluation compares: searches with a mode, a profile and options, and grep as a baseline."""
 
-import dataclasses
 import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from memorist.engine import Memorist
 from memorist.errors import EmbedderError, InvalidInput
@@ -19,9 +19,7 @@ from memorist.records import MODES
 from memorist.search import options
 
 _LEG_MODES = ("keyword", "semantic")
-_OPTION_NAMES = tuple(
-    option.name for option in dataclasses.fields(Profile) if option.name not in ("name", "limit", "record")
-)
+_OPTION_NAMES = tuple(option for option in Profile.__struct_fields__ if option not in ("name", "limit", "record"))
 # Options for fusing and reranking the candidates of several legs: a single leg does without them.
 _FUSION_OPTIONS = (
     "alpha",
@@ -39,8 +37,7 @@ _WORD = re.compile(r"\w+")
 _PAGE = 10  # hits
 
 
-@dataclass(frozen=True, slots=True)
-class RetrievalResult:
+class RetrievalResult(Struct, frozen=True):
     """The ids that a system found, best first."""
 
     ids: Sequence[str]
@@ -58,8 +55,7 @@ class System(Protocol):
     def retrieve(self, question: Question) -> RetrievalResult: ...
 
 
-@dataclass(frozen=True, slots=True)
-class SearchConfig:
+class SearchConfig(Struct, frozen=True):
     """A search mode, a profile, and options that replace the profile's own."""
 
     mode: str

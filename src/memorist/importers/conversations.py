@@ -10,11 +10,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from uuid import UUID, uuid5
+
+from msgspec import Struct, field
 
 from memorist import validation
 from memorist.errors import InvalidInput, MissingExtra
@@ -41,8 +42,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
+class ImportOptions(Struct, frozen=True):
     """The options of an import of conversations."""
 
     format: str | None
@@ -51,8 +51,7 @@ class ImportOptions:
     redaction: Redaction
 
 
-@dataclass(slots=True)
-class ImportCounter:
+class ImportCounter(Struct):
     """The counts of an import while it is under way."""
 
     added: int = 0

@@ -2,16 +2,16 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from memorist.config import UserFolders
 from memorist.importers.memory_databases import CLAUDE_MEM, MCP_MEMORY_SERVICE, TABLES
 from memorist.importers.transcripts import FORMATS
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """A program, named like its format, and where it keeps conversations or memories: files, folders and globs."""
 
     name: str

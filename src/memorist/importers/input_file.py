@@ -12,9 +12,11 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, BinaryIO, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memorist import validation
 from memorist.errors import InvalidInput, MissingExtra
@@ -31,8 +33,7 @@ _MAX_RATIO = 200  # of unpacked to packed bytes,
 _MIN_RATIO_BYTES = 10_000_000  # from this size on: a short text may repeat itself
 
 
-@dataclass(frozen=True, slots=True)
-class InputFile:
+class InputFile(Struct, frozen=True):
     """A plain file, and the name that the user knows it by."""
 
     file: Path

@@ -9,15 +9,15 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from memorist.errors import InvalidInput
 from memorist.nesting import count_values
 
 
-@dataclass(frozen=True, slots=True)
-class JsonLimits:
+class JsonLimits(Struct, frozen=True):
     """The most that is parsed at once: of one document, all documents of one zip, or one line."""
 
     bytes: int

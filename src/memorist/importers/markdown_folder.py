@@ -12,11 +12,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from memorist import validation
 from memorist.atomic_file import make_folder
@@ -149,8 +150,7 @@ def _slug(text: str) -> str:
 # Reading
 
 
-@dataclass(frozen=True, slots=True)
-class _NoteReference:
+class _NoteReference(Struct, frozen=True):
     """A relation of a note to another one, which may be named by id, title, permalink or path."""
 
     source: str

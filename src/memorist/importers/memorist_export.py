@@ -9,11 +9,12 @@ import json
 import math
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from msgspec import Struct
 
 from memorist import validation
 from memorist.errors import InvalidInput
@@ -139,8 +140,7 @@ def _check_header(header: Mapping[str, Any], place: str) -> None:
         raise InvalidInput(f"{place}: the first line has a field {unknown[0]!r}, which format {version} does not have")
 
 
-@dataclass(frozen=True, slots=True)
-class _FieldChecks:
+class _FieldChecks(Struct, frozen=True):
     """The checks of a shape's fields: by name, those of values and the shapes of lists, and the required names."""
 
     values: Mapping[str, Callable[[Any], Any]]

@@ -5,10 +5,11 @@ Vectors there are of other models, and are made anew. A memory that was deleted 
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from memorist import validation
 from memorist.errors import InvalidInput
@@ -42,8 +43,7 @@ _MEMORY_COLUMNS = (
 _DEFAULT_STORE = "default"
 
 
-@dataclass(slots=True)
-class MemoryDatabase:
+class MemoryDatabase(Struct):
     """The memories of a database as records; `skipped` are those that cannot be imported."""
 
     file: Path

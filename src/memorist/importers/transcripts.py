@@ -14,10 +14,11 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from memorist.errors import InvalidInput
 from memorist.importers.formats.claude_code import CLAUDE_CODE
@@ -52,8 +53,7 @@ _BLANK = " \t\r\n\0\ufeff"  # a crash leaves NULs, and joined files have byte or
 _DECODER = json.JSONDecoder(strict=False)  # bare control characters in a text do no harm
 
 
-@dataclass(frozen=True, slots=True)
-class ImportProblem:
+class ImportProblem(Struct, frozen=True):
     """Something that could not be read and was skipped."""
 
     line: int | None

@@ -10,9 +10,10 @@ import os
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from memorist.errors import InvalidInput, MissingExtra
 from memorist.ingest.walk import find_root
@@ -22,8 +23,7 @@ _MAX_BURST_MS = 2_000  # of changes without a pause, before they are reported al
 _POLL_MS = 300  # between looks at files and folders that were named
 
 
-@dataclass(frozen=True, slots=True)
-class PathState:
+class PathState(Struct, frozen=True):
     """The identity of a file or folder when it was last looked at."""
 
     path: str  # with links resolved

@@ -10,8 +10,10 @@ every chunk.
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import accumulate
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from memorist.embed.base import TokenCounter
 
@@ -36,8 +38,7 @@ SENTENCE_END = re.compile(r"""(?<=[^\s.]{2}|\.\.)[.!?…]["'”’)\]]*+\s++(?=[
 _LAST_SPACE = re.compile(r"\s(?=\S*\Z)")
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """A run of lines of a text, unchanged. `text` is a part of its lines only if one line alone is over the budget."""
 
     text: str
@@ -46,8 +47,7 @@ class Chunk:
     breadcrumb: tuple[str, ...] = ()  # the headings above, outermost first
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """The lines of a section or a definition, from 0, up to but not including `end`, and its name."""
 
     start: int
@@ -55,8 +55,7 @@ class Section:
     name: str
 
 
-@dataclass(slots=True)
-class TextBlock:
+class TextBlock(Struct):
     """A run of lines that is kept whole if it fits, and otherwise split into its parts or lines."""
 
     start: int  # the first line, from 0
@@ -128,8 +127,7 @@ def add_breadcrumbs(chunks: Iterable[Chunk], sections: Sequence[Section]) -> Ite
         yield replace(chunk, breadcrumb=tuple(section.name for section in around if section.name))
 
 
-@dataclass(slots=True)
-class _Piece:
+class _Piece(Struct):
     """A block that fits, or a part of one that does not; the unit that chunks are made of."""
 
     start: int  # positions of characters

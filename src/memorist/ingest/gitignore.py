@@ -8,7 +8,8 @@ ignore every folder, though git enters them, and a line `*a*a*a*a*a*a*b` keeps i
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _MAX_PATTERN_CHARACTERS = 4096
 _RULES_PER_REGEX = 200  # each further group slows down all others
@@ -31,8 +32,7 @@ _POSIX_CLASSES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoreRule:
+class IgnoreRule(Struct, frozen=True):
     """A line of the file: it ignores what matches it, or after a `!` takes it back in."""
 
     regex: str  # matches a name at any depth, or else a path below the folder of the file

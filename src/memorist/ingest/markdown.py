@@ -5,7 +5,6 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from textwrap import dedent
 from typing import Any
@@ -13,6 +12,7 @@ from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from msgspec import Struct
 
 from memorist.embed.base import TokenCounter
 from memorist.ingest.chunk import (
@@ -33,8 +33,7 @@ MAX_NESTING = 40  # levels, two for each list; the parser stops there, because i
 MAX_HEADING_CHARACTERS = 200  # every chunk below a heading carries it
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """A link to another document of the same collection."""
 
     target: str  # a path as the author wrote it, decoded, without query and anchor; or the name in [[name]]
@@ -42,8 +41,7 @@ class Link:
     line: int  # from 1
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedDocument:
+class ParsedDocument(Struct, frozen=True):
     """A parsed file: its chunks, and what it says about itself."""
 
     title: str | None  # of the front matter, else the first heading of level 1
@@ -52,8 +50,7 @@ class ParsedDocument:
     chunks: tuple[Chunk, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """A heading, its level and the line it begins with (from 0)."""
 
     line: int

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from html.parser import HTMLParser
 from unicodedata import east_asian_width
+
+from msgspec.structs import replace
 
 from memorist.embed.base import TokenCounter
 from memorist.ingest.chunk import (

@@ -15,9 +15,10 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from io import BytesIO
 from pathlib import Path, PurePath
+
+from msgspec.structs import replace
 
 from memorist.embed.base import TokenCounter
 from memorist.errors import InvalidInput, MissingExtra

@@ -1,8 +1,10 @@
 """Redact what callers hand in before it is compared, hashed or stored, and report each secret by its place."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memorist.nesting import refuse_excess
 from memorist.records import FactDraft, MemoryDraft
@@ -16,8 +18,7 @@ RedactionReport = list[dict[str, Any]]
 """Kind, line and column of each secret, and the field if it is not the content."""
 
 
-@dataclass(frozen=True, slots=True)
-class Redaction:
+class Redaction(Struct, frozen=True):
     """The treatment of secrets: none unless `on`. `allow` names exceptions, in the form that `redact` takes."""
 
     on: bool = False

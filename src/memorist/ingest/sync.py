@@ -15,12 +15,13 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memorist.embed.base import TokenCounter, truncate_to_tokens
@@ -46,8 +47,7 @@ _ChunkTexts = tuple[str | None, str]  # heading, text
 _ProgressCallback = Callable[[IndexProgress], None]
 
 
-@dataclass(slots=True)
-class _ReportBuilder:
+class _ReportBuilder(Struct):
     """An index report while the files are processed."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -69,8 +69,7 @@ class _ReportBuilder:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _PendingFile:
+class _PendingFile(Struct, frozen=True):
     """A file that is to be stored, and those of its chunks that need a vector first."""
 
     file: FileDraft

@@ -10,8 +10,10 @@ import re
 import stat
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from memorist.errors import InvalidInput
 from memorist.ingest.gitignore import IgnoreRule, IgnoreRules, split_rule_lines
@@ -29,8 +31,7 @@ _TOOL_MARKERS = frozenset(["CACHEDIR.TAG", "pyvenv.cfg"])  # they mark folders t
 _WILDCARD = re.compile(r"[*?\[]")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
+class FoundFile(Struct, frozen=True):
     """A file to index."""
 
     path: Path  # absolute, with links resolved
@@ -40,8 +41,7 @@ class FoundFile:
     mtime_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedPath:
+class SkippedPath(Struct, frozen=True):
     """A path that was left out, with the reason. Hidden and ignored paths are left out silently."""
 
     path: Path  # for display: characters of a name that are no text are escaped
@@ -64,8 +64,7 @@ def may_exist(path: str | Path) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class WalkRoot:
+class WalkRoot(Struct, frozen=True):
     """A named path: a file, a folder, or a folder with a pattern for the files below it."""
 
     path: str  # absolute, with forward slashes and links resolved
@@ -201,8 +200,7 @@ class Walk:
             yield SkippedPath(_displayable_path(path), reason, keep_indexed)
 
 
-@dataclass(frozen=True, slots=True)
-class _WalkedFolder:
+class _WalkedFolder(Struct, frozen=True):
     """A folder with the rules that hold in it."""
 
     path: str  # ends in a slash
@@ -211,8 +209,7 @@ class _WalkedFolder:
     required: tuple[IgnoreRules, ...] = ()  # patterns that a file still has to match
 
 
-@dataclass(slots=True)
-class _FolderWalk:
+class _FolderWalk(Struct):
     """A walk through one root folder."""
 
     root: str  # ends in a slash

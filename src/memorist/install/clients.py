@@ -6,9 +6,10 @@ Every form here is documented by the client, or was tested with it.
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from memorist.config import UserFolders
 
@@ -21,8 +22,7 @@ _MAX_CODEX_END_SECONDS = 3  # it warns of a longer one at the end of a session
 _MakeEntry = Callable[[list[str]], dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigPaths:
+class ConfigPaths(Struct, frozen=True):
     """The folders of this machine, of this user and of this project that config files are in."""
 
     home: Path
@@ -62,8 +62,7 @@ def _command_group(timeout: int, *, at_end: int | None = None) -> Callable[[str,
     return make_entry
 
 
-@dataclass(frozen=True, slots=True)
-class HookConfig:
+class HookConfig(Struct, frozen=True):
     """The files in which a client lists hooks, the events it calls them for, and the form of an entry."""
 
     files: Mapping[str, str]  # by scope
@@ -72,8 +71,7 @@ class HookConfig:
     required: Mapping[str, Any] = field(default_factory=dict)  # other values that such a file must hold
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(Struct, frozen=True):
     """A client, its config files in each scope, and the form of their entries."""
 
     name: str

@@ -13,9 +13,11 @@ import stat
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memorist.atomic_file import is_special, write_atomically
 from memorist.errors import ConfigError, InvalidInput
@@ -30,8 +32,7 @@ _Values = dict[str, Any]
 _Edit = Callable[[_Values], _Values]
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(Struct, frozen=True):
     """The text of a file before and after a change; None means no file."""
 
     file: Path

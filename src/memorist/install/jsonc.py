@@ -8,8 +8,9 @@ masked copy of the text, in which they are spaces: it is plain JSON, and every p
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from memorist.errors import ConfigError
 
@@ -29,8 +30,7 @@ _REMOVED = object()
 _MemberPath = tuple[str | int, ...]  # keys of objects and positions in lists
 
 
-@dataclass(frozen=True, slots=True)
-class _MemberSpan:
+class _MemberSpan(Struct, frozen=True):
     """The positions of a member of an object, or of an item of a list, and of its value."""
 
     start: int

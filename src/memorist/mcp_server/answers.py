@@ -6,9 +6,10 @@ Stored text is escaped as data. Rows that do not fit are left out and counted, t
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from memorist.file_records import DocumentHit
 from memorist.present.framing import as_data, as_one_line
@@ -27,8 +28,7 @@ _CORE_LABELS = ("id", "created_at", "score", "relevance")
 Answer = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRow:
+class AnswerRow(Struct, frozen=True):
     """A memory or a place in a file: its labels and, where the full text was asked for, its content from an offset."""
 
     labels: Answer

@@ -1,11 +1,13 @@
 """The calls behind tools, resources and prompts: each is one call of the engine, with an answer that fits the limit."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import unquote
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from memorist import validation
 from memorist.arguments import DEFAULT_TOOL_HITS, Detail, MemoryId
@@ -67,8 +69,7 @@ _WRITTEN: Mapping[str, Any] = {"redacted": list, "degraded": str}
 _FIELDS = "title summary kind tags source salience expires_at"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(Struct, frozen=True):
     """The memory, or one project of it, that tools work on; the limit of an answer; the project of new memories."""
 
     memory: Memorist | ProjectView
@@ -443,4 +444,4 @@ def _collect_stats(memory: Memorist | ProjectView) -> dict[str, object]:
         kinds = {short_label(kind): count for kind, count in list(counts["kind"].items())[:_MAX_KINDS]}
         return {"project": memory.project, "memories": sum(counts["project"].values()), "kinds": kinds}
     stats = memory.stats()
-    return {field.name: getattr(stats, field.name) for field in fields(stats) if field.name not in _LOCAL_STATS}
+    return {name: value for name, value in asdict(stats).items() if name not in _LOCAL_STATS}

@@ -17,7 +17,6 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
@@ -29,6 +28,7 @@ from mcp.server.context import CallNext, HandlerResult
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
+from msgspec import Struct
 
 from memorist import __version__
 from memorist.errors import InvalidInput, MemoristError, NotFound
@@ -127,8 +127,7 @@ class BackgroundOpener:
             self._ready.set()
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
+class ServerOptions(Struct, frozen=True):
     """The memory to serve, and how much of it."""
 
     opener: BackgroundOpener

@@ -7,11 +7,11 @@ the list, so every word counts: what an argument means is told once, and the pro
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from mcp_types import Tool, ToolAnnotations
+from msgspec import Struct
 
 from memorist.contract import Operation, describe_arguments, describe_call, operation_of
 from memorist.nesting import refuse_excess
@@ -22,8 +22,7 @@ Fields = Mapping[str, type]
 _TYPES: Mapping[type, str] = {str: "string", bool: "boolean", list: "array", dict: "object"}
 
 
-@dataclass(frozen=True)
-class ToolSpec:
+class ToolSpec(Struct, frozen=True, dict=True):
     """A tool: the function that answers, the operation behind it, and what it takes and gives beside its signature."""
 
     call: Callable[..., dict[str, Any]]

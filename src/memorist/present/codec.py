@@ -2,10 +2,11 @@
 
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeGuard, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Struct
 
 from memorist.file_records import DocumentHit
 from memorist.present.render import timestamp
@@ -39,18 +40,22 @@ def encode(value: Any) -> Any:
         return timestamp(value)
     if kind in (tuple, list):
         return [encode(item) for item in value]
-    if is_dataclass(kind):
+    if _is_record(kind):
         return {name: encode(getattr(value, name)) for name in _field_types(kind)}
     if isinstance(value, Mapping):
         return {key: encode(item) for key, item in value.items()}
     return value
 
 
+def _is_record(kind: Any) -> TypeGuard[type[Struct]]:
+    return isinstance(kind, type) and issubclass(kind, Struct)
+
+
 @cache
-def _field_types(record: type) -> dict[str, Any]:
+def _field_types(record: type[Struct]) -> dict[str, Any]:
     """Return the types of what JSON holds of a record, by name."""
     hints = get_type_hints(record)
-    return {field.name: hints[field.name] for field in fields(record)} | dict(_PROPERTIES.get(record.__name__, {}))
+    return {name: hints[name] for name in record.__struct_fields__} | dict(_PROPERTIES.get(record.__name__, {}))
 
 
 def schema_of(annotation: Any, definitions: dict[str, Schema]) -> Schema:
@@ -68,7 +73,7 @@ def schema_of(annotation: Any, definitions: dict[str, Schema]) -> Schema:
         return {"type": "array", "items": schema_of(arguments[0], definitions)}
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {"type": "object", "additionalProperties": schema_of(arguments[1], definitions)}
-    if not is_dataclass(annotation):
+    if not _is_record(annotation):
         raise TypeError(f"no JSON Schema is known for {annotation}")
     if annotation is Hit:
         return {"anyOf": [_refer_to(DocumentHit, definitions), _refer_to(Hit, definitions)]}
@@ -121,7 +126,7 @@ def _record_decoder(record: Any) -> Callable[[Any], Any]:
             return decode(DocumentHit, value)
         if not members:  # later than its own decoder: a record may contain itself
             types_of = _field_types(record)
-            members.update({field.name: _decoder(types_of[field.name]) for field in fields(record)})
+            members.update({name: _decoder(types_of[name]) for name in record.__struct_fields__})
         return record(**{name: members[name](item) for name, item in value.items() if name in members})
 
     return make

@@ -1,7 +1,8 @@
 """A block of memories for a language model, packed within a budget of tokens."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from memorist.embed.base import TokenCounter, truncate_to_tokens
 from memorist.file_records import DocumentHit
@@ -15,8 +16,7 @@ _MIN_CUT_TOKENS = 40  # a shorter piece of a memory says nothing
 LINE_CHARACTERS = 160  # of a memory or a session that is listed on one line
 
 
-@dataclass(frozen=True, slots=True)
-class HitContext:
+class HitContext(Struct, frozen=True):
     """The surroundings of a hit: a passage with more of its file, or the turns before and after a turn."""
 
     widened: DocumentHit | None = None

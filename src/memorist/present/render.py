@@ -1,6 +1,5 @@
 """Rendering of records as JSON, and as lines for people."""
 
-import dataclasses
 import os
 import re
 import shlex
@@ -8,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from memorist.file_records import Document, DocumentHit
 from memorist.ids import shorten_id
@@ -70,12 +71,12 @@ def _to_json(value: Any) -> Any:
         return {key: _to_json(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [_to_json(part) for part in value]
-    return record_json(value) if dataclasses.is_dataclass(value) else value
+    return record_json(value) if isinstance(value, Struct) else value
 
 
 def record_json(record: Any) -> dict[str, Any]:
     """Convert a record to JSON, field by field."""
-    return _fields_json(record, (field.name for field in dataclasses.fields(record)))
+    return _fields_json(record, record.__struct_fields__)
 
 
 def memory_json(memory: Memory, detail: str = "full") -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Every option of a search, and what it is where nobody says otherwise."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any, TypedDict
+
+from msgspec import Struct, field
 
 from memorist.records import FUSIONS, GRAMMARS, MODES
 from memorist.schemas import Meta
@@ -32,8 +33,7 @@ ALL_COLUMNS: Mapping[str, float] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Recency:
+class Recency(Struct, frozen=True):
     """
     The influence of age. `add`: exp(-rate * days) is a part of a `linear` score, with the weight it has there.
     `multiply`: the score is multiplied by 1 + weight / (1 + days). `tiers`: by 1.10, 1.05 or 1.02 within a day, a week
@@ -48,8 +48,7 @@ class Recency:
     on: str = "created"
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(Struct, frozen=True):
     """The parts of a `linear` score."""
 
     semantic: float = 0.4
@@ -58,8 +57,7 @@ class Weights:
     recency: float = 0.15
 
 
-@dataclass(frozen=True, slots=True)
-class MatchLabels:
+class MatchLabels(Struct, frozen=True):
     """The labels of hits of one leg, of the other, and of both."""
 
     keyword: str
@@ -67,8 +65,7 @@ class MatchLabels:
     both: str
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """
     Every option of a search.
 

@@ -10,13 +10,13 @@ pattern reads the text once, and a bounded stretch for each match, so no text ca
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from memorist.redact.allowances import compile_allowances
 
 
-@dataclass(frozen=True, slots=True)
-class RedactedSecret:
+class RedactedSecret(Struct, frozen=True):
     """The kind and place of a secret in the original text; line and column count from 1."""
 
     kind: str

@@ -7,8 +7,10 @@ such as `(\\w+)+$` would keep it busy for minutes, and no other thread could run
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memorist.errors import InvalidInput
 
@@ -47,8 +49,7 @@ _PIECE = re.compile(
 _REPETITION = re.compile(r"(?:(?P<sign>[*+?])|\{(?P<least>[0-9]*)(?P<to>,?)(?P<most>[0-9]*)(?<=[0-9,])\})\??")
 
 
-@dataclass(frozen=True, slots=True)
-class _PatternNode:
+class _PatternNode(Struct, frozen=True):
     """A part of a pattern: a character or an anchor, or else a choice of sequences; and how often it is there."""
 
     takes: _Takes | None

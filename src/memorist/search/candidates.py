@@ -1,10 +1,11 @@
 """Candidates: what the legs found, with all that ranking looks at, as arrays with a place for each memory."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memorist.profiles.profile import Profile
@@ -18,8 +19,7 @@ from memorist.store.store import Store
 Places = NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidates:
+class Candidates(Struct, frozen=True, eq=False):
     """
     All candidates with their columns.
 
@@ -57,8 +57,7 @@ class Candidates:
         return np.clip(np.nan_to_num(self.columns.similarity), 0.0, 1.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ranking:
+class Ranking(Struct, frozen=True, eq=False):
     """
     Candidates in order: their `places`, best first, and the score of each candidate, 0..1.
 

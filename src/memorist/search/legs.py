@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memorist.arguments import Filter
@@ -29,8 +30,7 @@ _KEYWORD_THREADS = 4
 _ESTIMATE_ERROR = 0.02  # how far the scan's similarity may be off
 
 
-@dataclass(frozen=True, slots=True)
-class LegResults:
+class LegResults(Struct, frozen=True):
     """
     The matches of both legs, best first.
 
@@ -48,7 +48,7 @@ class LegResults:
     vector: Matches = NO_MATCHES
     unfiltered: Sequence[int] = ()
     model: Model | None = None
-    query_vector: NDArray[np.float32] | None = field(default=None, compare=False)
+    query_vector: NDArray[np.float32] | None = None
     similarity_floor: float | None = None
     below_floor: Sequence[int] = ()
     degraded: str | None = None

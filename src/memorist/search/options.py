@@ -1,9 +1,11 @@
 """The options of one search: a profile with the caller's options applied and checked."""
 
-import dataclasses
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, get_type_hints
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memorist import validation
 from memorist.contract import argument_schema
@@ -16,7 +18,7 @@ from memorist.schemas import Schema
 
 _RERANK = ("off", "auto")
 
-_RECORDS: Mapping[str, type] = {"weights": Weights, "recency": Recency, "match_labels": MatchLabels}
+_RECORDS: Mapping[str, type[Struct]] = {"weights": Weights, "recency": Recency, "match_labels": MatchLabels}
 _PARTS: Mapping[tuple[type, str], tuple[str, ...]] = {
     (Recency, "form"): ("none", "add", "multiply", "tiers"),
     (Recency, "on"): ("created", "updated", "accessed", "imported"),
@@ -25,7 +27,7 @@ _NUMBERS_BY_NAME: Mapping[str, tuple[str, ...] | None] = {
     "columns": tuple(ALL_COLUMNS), "sector_boosts": SECTORS, "sector_decay": SECTORS, "fact_decay": None,
 }  # fmt: skip
 _PRESETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {"sector_decay": SECTOR_DECAY, "fact_decay": FACT_DECAY}
-_FIELDS = tuple(field.name for field in dataclasses.fields(Profile))
+_FIELDS = Profile.__struct_fields__
 
 
 def find_profile(name: str) -> Profile:
@@ -41,7 +43,7 @@ def apply_options(base: Profile, replaced: Mapping[str, Any]) -> Profile:
             raise InvalidInput(f"a search has no option {option!r}; a profile has: {', '.join(_FIELDS[1:])}")
     if "alpha" in given:
         given.setdefault("weigh_by_clarity", False)  # a caller's alpha is the share itself
-    return dataclasses.replace(base, **{option: _check_option(option, value, base) for option, value in given.items()})
+    return replace(base, **{option: _check_option(option, value, base) for option, value in given.items()})
 
 
 def parse_mode(value: object, base: Profile, use_vector: bool | None = None) -> str:
@@ -60,7 +62,7 @@ def with_leg_weights(settled: Profile, mode: str, *, degraded: bool) -> Profile:
     if settled.alpha is None or (mode == "hybrid" and not degraded):
         return settled
     alpha = 1.0 if mode == "semantic" and not degraded else 0.0
-    return dataclasses.replace(settled, alpha=alpha, weigh_by_clarity=False, expansion=0.0)
+    return replace(settled, alpha=alpha, weigh_by_clarity=False, expansion=0.0)
 
 
 def _check_option(option: str, value: Any, base: Profile) -> Any:
@@ -123,7 +125,7 @@ def _check_record(option: str, value: Any, old: Any) -> Any:
         return value
     if not isinstance(value, Mapping):
         raise InvalidInput(f"{option} must be a mapping or a {kind.__name__}, not {type(value).__name__}")
-    known = [field.name for field in dataclasses.fields(kind)]
+    known = kind.__struct_fields__
     for part, given in value.items():
         validation.choice(part, known, f"{option}:")
         if (kind, part) in _PARTS:
@@ -134,4 +136,4 @@ def _check_record(option: str, value: Any, old: Any) -> Any:
             validation.number(given, f"{option}.{part}", 0, 100)
     if kind is MatchLabels and old is None and len(value) < len(known):
         raise InvalidInput(f"{option} needs all of: {', '.join(known)}")
-    return dataclasses.replace(old, **value) if old is not None else kind(**value)
+    return replace(old, **value) if old is not None else kind(**value)

@@ -1,10 +1,11 @@
 """Hits: thresholds, snippets and relevance applied to what was ranked, and the files that chunks come from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from datetime import datetime
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memorist.file_records import ChunkLocation, DocumentHit, StoredChunk
 from memorist.profiles.profile import MatchLabels, Profile
@@ -19,8 +20,7 @@ _PREVIEW_CHARACTERS = 100  # of a `cut` snippet
 _SNIPPET_CHARACTERS = 300  # of a memory listed by its beginning
 
 
-@dataclass(frozen=True, slots=True)
-class HitPage:
+class HitPage(Struct, frozen=True):
     """
     A page of hits, their keys, and how many each threshold held back.
 
@@ -174,7 +174,7 @@ def attach_locations(
 
 
 def _document_hit(hit: Hit, location: ChunkLocation, namespace: str) -> DocumentHit:
-    values = {field.name: getattr(record, field.name) for record in (hit, location) for field in fields(record)}
+    values = {name: getattr(record, name) for record in (hit, location) for name in record.__struct_fields__}
     # Chunks have a namespace of their own.
     return DocumentHit(**values | {"memory": replace(hit.memory, namespace=namespace)})
 

@@ -13,10 +13,12 @@ One search, from top to bottom: parse, both legs, candidates, ranking, page.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memorist.arguments import Filter
 from memorist.embed.base import ActiveModel, Reranker
@@ -50,8 +52,7 @@ _FEW_KEYWORD_HITS = 3  # with fewer, a word may be misspelt
 _MOST_OF_QUERY = 0.6  # coverage; a word may also be misspelt where no memory covers so much and a word is unknown
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRequest:
+class SearchRequest(Struct, frozen=True):
     """A search with every option settled."""
 
     text: str
@@ -79,8 +80,7 @@ class SearchRequest:
         return Query(self.text) if self.mode == "semantic" else self.query
 
 
-@dataclass(frozen=True, slots=True)
-class _RankedPage:
+class _RankedPage(Struct, frozen=True):
     """A page of hits, with what it was made from."""
 
     page: HitPage

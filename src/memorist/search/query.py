@@ -14,7 +14,8 @@ Words beyond a limit are left out: of a phrase, of a query, and an expression in
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from memorist.records import MAX_PHRASE_WORDS, Query, Term
 from memorist.text.tokenizer import list_tokens, split_unspaced, stem_words

@@ -7,11 +7,12 @@ the best candidates, and grouping by document.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memorist.embed.base import Reranker
@@ -144,8 +145,7 @@ _PARTIAL_READ_EXPONENT = 2.5  # how fast a score loses weight with the share of 
 _SECOND_SMOOTHING = 0.5  # of the first; a score from reading needs less context
 
 
-@dataclass(frozen=True, slots=True)
-class RerankScore:
+class RerankScore(Struct, frozen=True):
     """The score of a passage, 0..1, and the share of its memory that the passage is."""
 
     score: float

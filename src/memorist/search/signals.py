@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import mul
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memorist.profiles import BUNDLED
 from memorist.profiles.profile import Profile, Recency
@@ -122,8 +123,7 @@ def asks_assistant(question: str) -> bool:
 _RECENCY_TIERS = ((1.0, 1.10), (7.0, 1.05), (30.0, 1.02))  # days, factor
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """
     The evidence that a query, and all that was found for it, gives for every hit.
 
@@ -203,8 +203,7 @@ def estimate_relevance(
     return np.where(np.isnan(similarity), by_words, by_vector)
 
 
-@dataclass(frozen=True, slots=True)
-class RelevanceModel:
+class RelevanceModel(Struct, frozen=True):
     """A logistic regression: its bias, and a weight for each of the features."""
 
     bias: float

@@ -7,9 +7,10 @@ without capitals gets those it has in the store.
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby, islice, pairwise, product
+
+from msgspec import Struct
 
 from memorist.records import Query, Term
 from memorist.search.query import STOP_WORDS
@@ -33,8 +34,7 @@ _RAW_STRETCH = re.compile(r'"[^"]*"|[^\s():{}]+')
 _SYNTAX = re.compile(r'"[^"]*"|(\{[^}]*\}|\w+(?=\s*:)|\bNEAR(?=\s*\())')
 
 
-@dataclass(frozen=True, slots=True)
-class _QueryWord:
+class _QueryWord(Struct, frozen=True):
     """
     A word of a query and its position.
 

@@ -1,7 +1,8 @@
 """Counts of all that matches a query: by the values of fields, and by what a filter leaves out."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from memorist.arguments import Filter
 from memorist.records import Query

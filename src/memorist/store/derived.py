@@ -1,7 +1,8 @@
 """Checks of what follows from other rows, the same in both databases, and the repair of each."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from memorist.records import SUPERSEDES
 from memorist.store.database import Connection
@@ -10,8 +11,7 @@ from memorist.store.metadata_index import find_wrong_fields, rebuild_fields
 from memorist.store.relations import index_facts
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """The rows that are checked: those of a namespace and of its files or, without one, all."""
 
     namespace: str | None = None

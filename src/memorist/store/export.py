@@ -11,12 +11,12 @@ import json
 import math
 from base64 import b64encode
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from memorist.nesting import MAX_LEVELS, cut_levels
 from memorist.records import FILE, TURN
@@ -30,8 +30,7 @@ FORMAT = 1  # the version of this format; readers refuse fields they do not know
 NORM_TOLERANCE = 0.01  # float16 leaves a unit vector of some thousand dimensions within this of length 1
 
 
-@dataclass(frozen=True)
-class RecordList:
+class RecordList(Struct, frozen=True, dict=True):
     """Records of one shape, and the table that holds them. An empty list within a record is left out."""
 
     shape: Mapping[str, "Kind"]
@@ -117,8 +116,7 @@ RECORDS: Mapping[str, RecordList] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ExportRecord:
+class ExportRecord(Struct, frozen=True):
     """A checked record to be imported, and its place in the file. Its times are datetimes, its bytes bytes."""
 
     place: str

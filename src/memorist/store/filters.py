@@ -3,10 +3,11 @@
 import json
 import threading
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from memorist.arguments import NO_FILTER, Filter
 from memorist.forks import renew_after_fork

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memorist.arguments import NO_FILTER, Filter

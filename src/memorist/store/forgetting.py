@@ -6,7 +6,8 @@ transaction does not test metadata: it tests that a memory has not been changed 
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from memorist.arguments import Filter
 from memorist.store.database import Connection, Database

@@ -9,10 +9,11 @@ which shares all arrays that have not changed.
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, overload
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memorist.arguments import NO_FILTER, Filter
@@ -131,8 +132,7 @@ class NamedValues(Sequence[Any]):
         return (self._decode(self._texts[number]) for number in self._numbers)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Population:
+class Population(Struct, frozen=True, eq=False):
     """The rows whose numbers count here: which they are (None: all), how many, and their mean number of words."""
 
     name: Any
@@ -141,8 +141,7 @@ class Population:
     mean_words: float
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class Image:
+class Image(Struct, frozen=True, eq=False, weakref=True):
     """
     The rows of a namespace and of its files as of one moment.
 

@@ -1,8 +1,9 @@
 """Reading for a person who looks around: turns and chunks in their order, growth day by day, facts that have faded."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from memorist.arguments import Filter
 from memorist.errors import NotFound

@@ -7,11 +7,12 @@ sorted by word; a write adds a small segment, and small ones are merged.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memorist.store.key_set import Keys
@@ -55,8 +56,7 @@ class Postings(NamedTuple):
 _NOTHING = Postings(np.empty(0, np.int32), np.empty(0, np.uint16))
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
+class _Segment(Struct, frozen=True):
     """
     The occurrences of the words of some rows, sorted by word, row and place.
 
@@ -122,8 +122,7 @@ class _Segment:
         return slice(int(self.starts[at]), int(self.starts[at + 1]))
 
 
-@dataclass(frozen=True, slots=True)
-class InvertedIndex:
+class InvertedIndex(Struct, frozen=True):
     """
     The index at one moment. The first `count` rows of its arrays are never written again, so readers need no lock; the
     rows after them are room for the next state, which one writer at a time makes.

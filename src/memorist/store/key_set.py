@@ -1,15 +1,13 @@
 """Sets of keys as arrays: some keys, or all but some."""
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 Keys = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KeySet:
+class KeySet(Struct, frozen=True, eq=False):
     """A set of keys, given in ascending order; `inverted`, it has all keys but these."""
 
     keys: Keys

@@ -6,11 +6,11 @@ syntax of FTS5 are left to the database.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from memorist.store.image import Image, Population
@@ -78,8 +78,7 @@ class _Ranked(NamedTuple):
 Located = tuple[NDArray[np.intp], NDArray[np.uint16]]  # the numbers of rows among some, and the places there
 
 
-@dataclass(frozen=True, slots=True)
-class _Occurrences:
+class _Occurrences(Struct, frozen=True):
     """The occurrences of words in some ascending rows."""
 
     rows: Rows
@@ -95,8 +94,7 @@ class _Occurrences:
         return owners[chosen], places[chosen]
 
 
-@dataclass(slots=True)
-class WordRanking:
+class WordRanking(Struct):
     """A keyword search on the inverted index."""
 
     image: Image

@@ -9,10 +9,11 @@ it leaves too few rows, the rest is ranked, too. If a filter lets only few memor
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import apsw
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from memorist.arguments import Filter
 from memorist.records import MAX_PHRASE_WORDS, Match, Query, Term
@@ -55,8 +56,7 @@ _SUPERSEDED_ROWS = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """The atoms to look for in one index, and the expression for all of them together."""
 
     index: str
@@ -69,8 +69,7 @@ class Expression:
         return " OR ".join(atom.expression for atom in self.atoms)
 
 
-@dataclass(slots=True)
-class KeywordSearch:
+class KeywordSearch(Struct):
     """A query translated for the index."""
 
     expressions: list[Expression]

@@ -1,10 +1,10 @@
 """Loading: records of an export written to a namespace, in batches."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from memorist.errors import InvalidInput, StoreError
 from memorist.records import FILE, SUPERSEDES, TURN, Model
@@ -30,8 +30,7 @@ from memorist.text.tokenizer import unspaced_bigrams
 Fields = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class LoadReport:
+class LoadReport(Struct, frozen=True):
     """The numbers of new and of known memories and documents, and of new sessions, in a batch of records."""
 
     added: int = 0

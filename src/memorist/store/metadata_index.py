@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from operator import and_, or_
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from memorist.arguments import Filter
 from memorist.metadata_filter import Combination, Condition, FieldTest
@@ -117,8 +117,7 @@ class MetadataIndex:
         return int(connection.fetch_value(sql, values))
 
 
-@dataclass(frozen=True, slots=True)
-class _Lookup:
+class _Lookup(Struct, frozen=True):
     """Tests of one field of the index, all of which a memory passes, by one of its values or by several of a list."""
 
     field: int
@@ -134,8 +133,7 @@ class _Lookup:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _CombinedLookups:
+class _CombinedLookups(Struct, frozen=True):
     """Lookups that are combined as conditions are."""
 
     operator: str

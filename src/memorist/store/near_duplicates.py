@@ -1,8 +1,9 @@
 """Near duplicates of a text, looked up by the words that both share."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from memorist.arguments import Filter
 from memorist.store.backend import KeywordIndex

@@ -1,12 +1,13 @@
 """The part of stored memories that ranking looks at, as arrays: one for each column, with a place for each memory."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from functools import cache
 from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from memorist.records import Fact
@@ -25,8 +26,7 @@ _TIMES = TIMES[:-1]  # what has expired is not ranked
 __all__ = ["NO_POSITION", "Flags", "Floats", "Integers", "RankingColumns"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RankingColumns:
+class RankingColumns(Struct, frozen=True, eq=False):
     """
     The columns of some memories.
 
@@ -64,14 +64,13 @@ class RankingColumns:
         """Return the memories at some places."""
         listed = places.tolist()
         taken: dict[str, Any] = {}
-        for column in fields(self):
-            values = getattr(self, column.name)
+        for column, values in asdict(self).items():
             if isinstance(values, np.ndarray):
-                taken[column.name] = values[places]
+                taken[column] = values[places]
             elif isinstance(values, Mapping) or values is None:
-                taken[column.name] = values
+                taken[column] = values
             else:
-                taken[column.name] = [values[place] for place in listed]
+                taken[column] = [values[place] for place in listed]
         return RankingColumns(**taken)
 
     @classmethod
@@ -80,16 +79,16 @@ class RankingColumns:
         if len(parts) == 1:
             return parts[0]
         joined: dict[str, Any] = {}
-        for column in fields(cls):
-            values = [getattr(part, column.name) for part in parts]
-            if column.name == "codes":
+        for column in cls.__struct_fields__:
+            values = [getattr(part, column) for part in parts]
+            if column == "codes":
                 joined["codes"] = _join_codes(parts)
-            elif column.name == "parts":
+            elif column == "parts":
                 joined["parts"] = {key: part for each in values for key, part in each.items()}
             elif isinstance(values[0], np.ndarray):
-                joined[column.name] = np.concatenate(values)
+                joined[column] = np.concatenate(values)
             else:
-                joined[column.name] = [value for each in values for value in each]
+                joined[column] = [value for each in values for value in each]
         return cls(**joined)
 
 

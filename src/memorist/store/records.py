@@ -1,10 +1,10 @@
 """Records that the store exchanges with the stages that write and search."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from memorist import validation
@@ -19,8 +19,7 @@ Check = Callable[[Memory], object]  # raises if a memory is not what a writer ex
 PART_BITS = 16  # number the parts of a memory; of a million characters, the bundled model makes some thousand
 
 
-@dataclass(frozen=True, slots=True)
-class RecallLimits:
+class RecallLimits(Struct, frozen=True):
     """Limits of the recall log: its age in days, and its size in bytes."""
 
     days: float
@@ -44,8 +43,7 @@ class EmbeddingJob(NamedTuple):
         return f"{self.title}\n{self.content}" if self.title else self.content
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A part of a text too long for one vector: the characters of its content from `first` up to `last`."""
 
     job: EmbeddingJob
@@ -59,8 +57,7 @@ class Part:
         return EmbeddingJob(self.job.key, self.title, self.job.content[self.first : self.last]).text
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyVectors:
+class ReadyVectors(Struct, frozen=True):
     """Vectors of texts that are not stored yet: the key of a job is the place of its draft."""
 
     model: Model
@@ -69,8 +66,7 @@ class ReadyVectors:
     vectors: NDArray[np.float16]  # of texts, then of parts
 
 
-@dataclass(frozen=True, slots=True)
-class AddResult:
+class AddResult(Struct, frozen=True):
     """
     The memory that holds a draft, and if it is new: otherwise its text was known already and was reinforced.
 
@@ -82,16 +78,14 @@ class AddResult:
     pending: EmbeddingJob | None
 
 
-@dataclass(frozen=True, slots=True)
-class AddedBatch:
+class AddedBatch(Struct, frozen=True):
     """The ids of the memories that hold the drafts of a batch, in order, and jobs for those that lack vectors."""
 
     ids: list[str]
     pending: list[EmbeddingJob]
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationResult:
+class ConversationResult(Struct, frozen=True):
     """
     The ids and embedding jobs of new turns, the numbers of turns that were left out and of new sessions.
 
@@ -105,8 +99,7 @@ class ConversationResult:
     erased: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True, eq=False):
     """
     A filter, resolved once for both legs.
 
@@ -118,11 +111,11 @@ class Scope:
     """
 
     filter: Filter
-    keys: NDArray[np.int64] | None = field(default=None, compare=False)
-    excluded: NDArray[np.int64] | None = field(default=None, compare=False)
-    metadata_test: tuple[str, dict[str, Any]] | None = field(default=None, compare=False)
-    image: "Image | None" = field(default=None, compare=False)
-    passing: NDArray[np.bool_] | None = field(default=None, compare=False)
+    keys: NDArray[np.int64] | None = None
+    excluded: NDArray[np.int64] | None = None
+    metadata_test: tuple[str, dict[str, Any]] | None = None
+    image: "Image | None" = None
+    passing: NDArray[np.bool_] | None = None
 
     @property
     def is_listed(self) -> bool:
@@ -130,8 +123,7 @@ class Scope:
         return self.keys is not None or self.excluded is not None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Matches:
+class Matches(Struct, frozen=True, eq=False):
     """
     Matches of a leg, best first, as arrays: the keys of rows and their scores, higher being better.
 
@@ -186,8 +178,7 @@ class Matches:
 NO_MATCHES = Matches.of(())
 
 
-@dataclass(frozen=True, slots=True)
-class VectorMatches:
+class VectorMatches(Struct, frozen=True):
     """
     The matches of the vector leg. `unembedded` of the `total` memories have no vector yet. `unfiltered` are the matches
     without the filter.
@@ -199,8 +190,7 @@ class VectorMatches:
     unfiltered: Matches = NO_MATCHES
 
 
-@dataclass(frozen=True, slots=True)
-class KeywordMatches:
+class KeywordMatches(Struct, frozen=True):
     """
     The matches of the keyword leg, and the words of the query that may be in no memory. `all_keys` are the keys of
     every memory with one of the words, where the leg read them all. An index `in_memory` answers in a millisecond.

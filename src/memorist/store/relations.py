@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from msgspec.structs import asdict
+
 from memorist.errors import Hint, InvalidInput, NotFound
 from memorist.ids import new_id, shorten_id
 from memorist.records import SUPERSEDES, Decay, Fact, FactDraft, Memory, Related, Relation
@@ -403,7 +405,7 @@ def add_facts(
             if changes:
                 _change_fact(connection, known, changes, now)
             continue
-        values = {name: getattr(draft, name) for name in draft.__slots__} | {
+        values = asdict(draft) | {
             "rid": rid,
             "now": now,
             "reinforced_at": now if draft.reinforced_at is None else to_micros(draft.reinforced_at),

@@ -1,10 +1,11 @@
 """The store: the memories of one namespace, in a database."""
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
 
 from memorist.arguments import NO_FILTER, Filter
 from memorist.errors import AlreadyExists, InvalidInput

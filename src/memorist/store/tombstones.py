@@ -10,8 +10,9 @@ import json
 import re
 import secrets
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
+
+from msgspec import Struct
 
 from memorist.records import ConversationBatch, MemoryDraft
 from memorist.store.database import Connection
@@ -49,8 +50,7 @@ def _record(connection: Connection, namespace: str, subjects: Collection[_Subjec
         connection.insert_rows("erased", columns, rows, "on conflict do nothing")
 
 
-@dataclass(frozen=True, slots=True)
-class Tombstones:
+class Tombstones(Struct, frozen=True):
     """The tombstones of the turns and sessions of some conversations, each with the time of the erasure."""
 
     _erased_at: Mapping[_Subject, int]

@@ -12,10 +12,11 @@ in memory or were read from a database.
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
 from memorist.store.key_set import Keys, is_ascending, sort_unique
@@ -205,8 +206,7 @@ class VectorScan:
         return places, codes, _QueryCode.of(query).compare(codes, state.weights[rows])
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(Struct, frozen=True):
     """
     The scan at one moment. The first `count` rows of its arrays are never written again, so readers need no lock;
     the rows after them are spare room for the next state.

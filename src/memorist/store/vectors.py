@@ -3,11 +3,11 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from memorist.arguments import Filter
@@ -256,8 +256,7 @@ def damaged_vector(reason: str) -> StoreCorrupt:
     return StoreCorrupt(f"a stored vector is damaged ({reason}); repair the database", hint=Hint("repair"))
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """
     The codes of memories and their similarities to a vector, each by itself or by its nearest part.
 

@@ -6,7 +6,8 @@ BM25 scores the words that are there; it does not say how many words of the quer
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from memorist.records import Match
 from memorist.text import tokenizer
@@ -20,8 +21,7 @@ _MAX_TOKENIZED_CHARACTERS = 20_000  # what follows them in a longer text is sear
 WINDOW_WORDS = 40  # words further apart in a long text were hardly said about one thing
 
 
-@dataclass(frozen=True, slots=True)
-class QueryToken:
+class QueryToken(Struct, frozen=True):
     """The smallest unit of a keyword search: a word, a phrase, a prefix or a pair of characters."""
 
     text: str
@@ -43,8 +43,7 @@ def bm25_idf(count: int, rows: int) -> float:
     return max(_LEAST_IDF, math.log((rows - count + 0.5) / (count + 0.5))) if count <= rows else _LEAST_IDF
 
 
-@dataclass(frozen=True, slots=True)
-class QueryWords:
+class QueryWords(Struct, frozen=True):
     """An atom as the tokenizer sees it, and its weight. A literal one has to be in the text exactly as written."""
 
     text: str
@@ -125,8 +124,7 @@ def best_window_weight(weights: Sequence[float], places: Sequence[tuple[int, int
     return best + everywhere
 
 
-@dataclass(frozen=True, slots=True)
-class PastTerm:
+class PastTerm(Struct, frozen=True):
     """A word or phrase of a query, as one of the indexes would hold it, and its inverse document frequency."""
 
     words: tuple[str, ...]
@@ -153,8 +151,7 @@ class PastTerm:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PastQuery:
+class PastQuery(Struct, frozen=True):
     """
     A keyword query on texts that have changed since.
 

@@ -3,9 +3,10 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from operator import itemgetter
 from typing import Any
+
+from msgspec.structs import replace
 
 from memorist.errors import InvalidInput
 from memorist.records import FILE, TURN, ConversationBatch, Memory, MemoryDraft

@@ -3,18 +3,18 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from datetime import time as clock
 from typing import Any
+
+from msgspec import Struct
 
 _MAX_PERIOD_CHARACTERS = 100  # a longer text is not a time; so parsing one is always fast
 MAX_QUERY_CHARACTERS = 1000  # of a query that are searched for times
 _MAX_PERIODS = 3  # that a query names; more are those of a log
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(Struct, frozen=True):
     """A period of time, from `start` up to, not including, `end`, both in UTC. An instant has start == end."""
 
     start: datetime

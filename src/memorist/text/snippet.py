@@ -3,8 +3,9 @@
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
+
+from msgspec import Struct
 
 from memorist.records import Query
 from memorist.text.tokenizer import UNSPACED_SCRIPTS, Word, has_unspaced, split_unspaced, stem_words
@@ -24,16 +25,14 @@ _SNIPPET_WORD = re.compile(
 _MAX_BIGRAMS = 128  # of a run of unspaced script that are looked for
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """A piece of a text with its matches marked, and the spans of all matches in the text."""
 
     text: str
     highlights: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HighlightTerms:
+class HighlightTerms(Struct, frozen=True):
     """The words of a query to be marked: stems, prefixes, and runs of unspaced script."""
 
     stems: frozenset[str]
@@ -99,8 +98,7 @@ def _next_word_start(content: str, place: int) -> int:
     return space.end() if space else max(place, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _TextWindow:
+class _TextWindow(Struct, frozen=True):
     """A stretch of a text that is short enough to be tokenized, with its matches."""
 
     base: int

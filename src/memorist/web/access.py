@@ -17,10 +17,11 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from memorist.atomic_file import lock_file, make_folder, write_atomically
 from memorist.errors import ConfigError
@@ -41,8 +42,7 @@ REVOKED_FILE = "http.ended"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """
     The rights of a caller.
 
@@ -264,8 +264,7 @@ def load_secret(folder: Path) -> str:
     return secret
 
 
-@dataclass(frozen=True, slots=True)
-class HostNames:
+class HostNames(Struct, frozen=True):
     """The names that the server may be called by. After DNS rebinding, the request of a web page has another."""
 
     names: frozenset[str]

@@ -13,13 +13,14 @@ import shutil
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct, field
+from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -79,8 +80,7 @@ T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-@dataclass(frozen=True)
-class WebOptions:
+class WebOptions(Struct, frozen=True, dict=True):
     """The memories that are served, to whom, and under which names."""
 
     memories: OpenMemories
@@ -92,8 +92,7 @@ class WebOptions:
     static: Path = STATIC
 
 
-@dataclass
-class _ServerState:
+class _ServerState(Struct, dict=True):
     """The state that the requests of one server share."""
 
     options: WebOptions
@@ -246,8 +245,7 @@ async def _slow_down_guesses(state: _ServerState) -> None:
         state.guesses -= 1
 
 
-@dataclass(frozen=True, slots=True)
-class _LoginForm:
+class _LoginForm(Struct, frozen=True):
     """The body of a login."""
 
     name: str = "login"
@@ -419,7 +417,7 @@ def _leave_unrecorded(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def _describe_settings(loaded: LoadedSettings) -> SettingsAnswer:
     settings = loaded.settings
-    shown = {name: getattr(settings, name) for name in settings.__slots__ if name not in SECRETS}
+    shown = {name: getattr(settings, name) for name in settings.__struct_fields__ if name not in SECRETS}
     if shown.get("database"):
         shown["database"] = conceal_password(shown["database"])
     return SettingsAnswer(shown, loaded.origins)

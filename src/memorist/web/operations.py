@@ -2,9 +2,11 @@
 
 import builtins
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from memorist.contract import Operation, list_operations, operation
 from memorist.embed.onnx_models import OPTIONAL_MODELS
@@ -17,8 +19,7 @@ from memorist.reports import ImportReport
 from memorist.views import EvalRun, ModelInfo, ProfileInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """The rights of a token, and what it is used on."""
 
     version: str
@@ -27,16 +28,14 @@ class Access:
     read_only: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsAnswer:
+class SettingsAnswer(Struct, frozen=True):
     """The settings that hold, and where each that is not a default comes from."""
 
     settings: Mapping[str, Any]
     origins: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerContext:
+class ServerContext(Struct, frozen=True):
     """The rights of the caller, the settings of the server, and where its evaluations are kept."""
 
     access: Access
@@ -74,7 +73,7 @@ class ServerCalls(Room):
     def profiles(self) -> builtins.list[ProfileInfo]:
         """List the ranking profiles and their options."""
         return [
-            ProfileInfo(name, {one.name: getattr(profile, one.name) for one in fields(profile) if one.name != "name"})
+            ProfileInfo(name, {name: value for name, value in asdict(profile).items() if name != "name"})
             for name, profile in PROFILES.items()
         ]
 

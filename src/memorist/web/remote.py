@@ -9,12 +9,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote, urlencode, urlsplit
 from uuid import uuid4
+
+from msgspec.structs import replace
 
 from memorist import __version__, validation
 from memorist.arguments import MAX_PAGE
@@ -134,7 +135,7 @@ class Remote(Transport):
     def _collect_pages(self, operation: Operation, arguments: Mapping[str, Any], limit: int) -> Any:
         """Return one long page, made of several requests."""
         page = self._send(operation, {**arguments, "limit": MAX_PAGE})
-        items = fields(page)[0].name
+        items = page.__struct_fields__[0]
         while page.cursor is not None and len(page) < limit:
             more = {"limit": min(limit - len(page), MAX_PAGE), "cursor": page.cursor}
             following = self._send(operation, {**arguments, **more})
@@ -201,7 +202,7 @@ class Remote(Transport):
 
 
 def _is_page(record: Any) -> bool:
-    return is_dataclass(record) and record is not ReviewPage and "cursor" in {field.name for field in fields(record)}
+    return record is not ReviewPage and "cursor" in getattr(record, "__struct_fields__", ())
 
 
 def _fill_path(operation: Operation, arguments: Mapping[str, Any]) -> str:

@@ -10,12 +10,12 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn, Protocol
 from urllib.parse import unquote
 
 import anyio.to_thread
+from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -207,8 +207,7 @@ def _refuse_constant(name: str) -> NoReturn:
 # Idempotency keys
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(Struct):
     fingerprint: bytes
     at: float
     answer: Response | None = None  # None while the first request is at work

@@ -13,11 +13,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from msgspec import Struct
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from memorist.config import LoadedSettings
@@ -37,8 +37,7 @@ _MAX_HEADER_BYTES = 64 << 10
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
+class ServeOptions(Struct, frozen=True):
     """The address to listen on, the secret that lets callers in, and whether a browser is opened."""
 
     address: ListenAddress

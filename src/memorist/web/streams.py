@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import anyio.to_thread
+from msgspec import Struct
 from python_multipart.exceptions import FormParserError
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -39,8 +39,7 @@ _LEAST_BYTES_PER_SECOND = 1024
 _MAX_NAME_BYTES = 100  # of the end of a file's name
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(Struct, frozen=True):
     """A file that was uploaded, in a folder of its own, and the other fields of its form."""
 
     file: Path

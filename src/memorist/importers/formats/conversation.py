@@ -4,10 +4,11 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from memorist.importers.formats.values import (
     as_list,
@@ -26,8 +27,7 @@ from memorist.store.sqlite.foreign import ForeignDatabase
 from memorist.validation import clean
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """A message; with a `tool`, the input or the output of that tool."""
 
     id: str | None  # of the other program, unique in its conversation
@@ -37,8 +37,7 @@ class Turn:
     tool: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedConversation:
+class ImportedConversation(Struct, frozen=True):
     """A conversation with at least one turn. Its id is that of the other program, or derived from its beginning."""
 
     id: str
@@ -53,8 +52,7 @@ class ImportedConversation:
 _UNNAMED_TOOL = "tool"
 
 
-@dataclass(slots=True)
-class ConversationBuilder:
+class ConversationBuilder(Struct):
     """
     Collects a conversation while it is read.
 
@@ -181,8 +179,7 @@ def _matches_nothing(value: Any) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptFormat:
+class TranscriptFormat(Struct, frozen=True):
     """
     A format: how it is called, where it is found, recognised and read.
 

@@ -6,9 +6,11 @@ on SQLite, only rows with a rare word of the query, or a pair of its commoner on
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from typing import Any, NamedTuple
+
+from msgspec import field
+from msgspec.structs import replace
 
 from memorist.arguments import NO_FILTER
 from memorist.records import Match, Query, Term
@@ -52,7 +54,6 @@ _MAX_EXPANSIONS = 500  # of a prefix; for more, the rows' other tokens are read 
 _TENANT = "t.tenant = current_setting('memorist.tenant', true)"  # also for the owner, whom no row security stops
 
 
-@dataclass(slots=True)
 class Search(KeywordSearch):
     """A query translated for the indexes."""
 

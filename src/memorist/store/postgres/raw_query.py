@@ -6,11 +6,11 @@ PostgreSQL finds the rows that may match; an FTS5 index made of their texts, in 
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 import apsw
 from apsw import fts5query
+from msgspec import Struct
 
 from memorist.store.keyword_search import is_raw_stemmed
 from memorist.store.postgres.text_index import STORED_COLUMNS, Columns, Phrase
@@ -22,8 +22,7 @@ _COLUMNS = ", ".join(STORED_COLUMNS)
 _ALL_COLUMNS = frozenset(range(len(STORED_COLUMNS)))
 
 
-@dataclass(frozen=True, slots=True)
-class RawPhrase:
+class RawPhrase(Struct, frozen=True):
     """A phrase of an expression, which may ask for some columns, by number, or for their beginnings."""
 
     atom: QueryToken

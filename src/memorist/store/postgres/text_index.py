@@ -8,9 +8,10 @@ A tsvector has limits, which a text may exceed: it is `clipped` then, and whoeve
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from memorist.store.database import Connection
 from memorist.store.word_matching import QueryToken
@@ -28,8 +29,7 @@ Positions = dict[str, list[int]]  # by token
 Columns = tuple[tuple[int, int], ...]  # the number of each column, and the position it begins at
 
 
-@dataclass(frozen=True, slots=True)
-class TextTokens:
+class TextTokens(Struct, frozen=True):
     """The tokens of a memory: their positions, their number, and the first position of each column."""
 
     positions: Positions
@@ -113,8 +113,7 @@ def read_columns(text: str) -> Columns:
     return tuple((int(number), int(place)) for number, place in pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class Phrase:
+class Phrase(Struct, frozen=True):
     """An atom as one of the indexes holds it: its tokens, the last of which may be the beginning of one."""
 
     tokens: tuple[str, ...]

@@ -16,12 +16,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 import psycopg
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from psycopg import errors
 

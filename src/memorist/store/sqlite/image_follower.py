@@ -11,8 +11,9 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from memorist.errors import StoreError
 from memorist.forks import renew_after_fork

@@ -8,10 +8,11 @@ import json
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import apsw
+from msgspec import field
+from msgspec.structs import replace
 
 from memorist.arguments import NO_FILTER
 from memorist.forks import renew_after_fork
@@ -176,7 +177,6 @@ class KeywordLeg:
         return raw
 
 
-@dataclass(slots=True)
 class Fts5Search(KeywordSearch):
     """A query translated for FTS5."""
 

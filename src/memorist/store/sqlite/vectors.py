@@ -9,10 +9,10 @@ there, so that its memory need not be looked up.
 import json
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memorist.arguments import NO_FILTER, Filter
