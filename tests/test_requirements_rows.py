@@ -87,7 +87,7 @@ class TestTheFile:
 
         needed = {line.partition(">")[0].strip() for line in project["dependencies"]}
 
-        assert needed == set("apsw click markdown-it-py numpy onnxruntime platformdirs simsimd tomlkit".split())
+        assert needed == set("apsw click markdown-it-py msgspec numpy onnxruntime platformdirs simsimd tomlkit".split())
 
 
 class TestTheLegs:

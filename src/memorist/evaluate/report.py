@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import asdict
+from msgspec import to_builtins
 
 from memorist.atomic_file import write_atomically
 from memorist.errors import InvalidInput, MemoristError, NotFound
@@ -98,7 +98,7 @@ def _system_json(system: SystemResult, calibration: RelevanceCalibration | None,
             for name, answers in sorted(categories.items())
         },
         "latency_ms": _latency_json(system.answers),
-        "certainty": asdict(calibration) if calibration else None,
+        "certainty": to_builtins(calibration) if calibration else None,
         "degraded": list(system.degraded),
         "answers": [_answer_json(answer) for answer in system.answers],
     }
@@ -106,7 +106,7 @@ def _system_json(system: SystemResult, calibration: RelevanceCalibration | None,
 
 def _measures_json(answers: Sequence[QuestionResult], seed: int) -> JsonObject:
     rows = [[answer.measures[measure] for measure in MEASURES] for answer in answers]
-    return {name: asdict(estimate) for name, estimate in zip(MEASURES, estimate_means(rows, seed), strict=True)}
+    return {name: to_builtins(estimate) for name, estimate in zip(MEASURES, estimate_means(rows, seed), strict=True)}
 
 
 def _answer_json(answer: QuestionResult) -> JsonObject:
