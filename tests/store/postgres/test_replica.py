@@ -125,7 +125,7 @@ def test_a_standby_that_lacks_what_the_image_has_answers_by_itself(pair: Pair) -
     ):
         writer.add("a heron at the lake")
         replica = reader._pool._replica  # type: ignore[attr-defined]
-        wait_until(lambda: count_herons(reader) == 1)
+        wait_until(lambda: count_herons(reader) == 1 and replica.staleness is not None)
         reader._images.build()
         pause(pair, paused=True)
         writer.add("another heron")
