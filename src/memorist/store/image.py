@@ -408,9 +408,9 @@ def _to_columns(rows: Sequence[Sequence[Any] | None], names: Mapping[str, Names]
     found |= {name: [*map(names[name].number, values)] for name, values in named.items()}
     found |= {name: next(rest) for name in ("superseded", "pinned", "recalled", "lengths")}
     metadata, places = rest
-    places = list_places_of_turns(places, named["kind"], metadata)
-    found["sessions"], found["positions"] = read_places(places)
-    found["by_assistant"] = [*map(is_of_assistant, places, metadata)]
+    turns = list_places_of_turns(places, named["kind"], metadata)
+    found["sessions"], found["positions"] = read_places(turns)
+    found["by_assistant"] = [*map(is_of_assistant, turns, metadata)]
     return {name: np.array(values, _TYPES[name]) for name, values in found.items()}
 
 

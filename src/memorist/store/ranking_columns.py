@@ -125,8 +125,8 @@ def to_ranking_columns(keys: Keys, compared: Compared, rows: Sequence[Sequence[A
     columns = iter(zip(*rows, strict=True) if rows else repeat(()))
     times = {name: np.array(next(columns), np.float64) for name in _TIMES}
     salience, sectors, kinds, sources, tags, superseded, lengths, metadata, places, ids, facts = islice(columns, 11)
-    places = list_places_of_turns(places, kinds, metadata)
-    sessions, positions = read_places(places)
+    turns = list_places_of_turns(places, kinds, metadata)
+    sessions, positions = read_places(turns)
     return RankingColumns(
         keys=keys,
         similarity=compared.similarities,
@@ -140,7 +140,7 @@ def to_ranking_columns(keys: Keys, compared: Compared, rows: Sequence[Sequence[A
         superseded=np.array(superseded, np.bool_),
         sessions=np.array(sessions, np.int64),
         positions=np.array(positions, np.int64),
-        by_assistant=np.array([*map(is_of_assistant, places, metadata)], np.bool_),
+        by_assistant=np.array([*map(is_of_assistant, turns, metadata)], np.bool_),
         lengths=np.array(lengths, np.int64),
         facts=[() if text is None else decode_facts(id, text) for id, text in zip(ids, facts, strict=True)],
         parts=_by_key(keys, compared),

@@ -36,7 +36,7 @@ _ENCODED_ROWS = 128  # rows encoded at a time, for the same reason
 _MAX_GATHER_SHARE = 1 / 8  # picking single rows costs several times what passing over them does
 _GROUPS_PER_RESULT = 8  # see `_select_best`: a floor that lets about 7 % more than the wanted rows through
 _MAX_SCAN_THREADS = 4
-_SHARED_BYTES = 8_000_000  # of codes that each thread compares at least: a quarter of a millisecond, many times a hand-off
+_SHARED_BYTES = 8_000_000  # of codes that a thread compares at least: it takes many times as long as a hand-off
 _MAX_DEAD_SHARE = 1 / 4  # removed rows still cost time to pass over; past this share they are cleared away
 
 
