@@ -650,7 +650,7 @@ def test_a_filter_that_the_image_knows_answers_by_what_is_written_since(path: An
             return [hit.memory.content for hit in memory.search("note 7 on foxes", project="bears", limit=20)]
 
         first = search()
-        store._backend.follow("default").build()
+        store._backend.images.follow("default").build()
         assert store.resolve_scope(inside).passing is store.resolve_scope(inside).passing
         assert store.resolve_scope(inside).passing is not None
         assert search() == first

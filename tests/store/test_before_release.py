@@ -163,6 +163,7 @@ class TestContent:
 
     @staticmethod
     def read_all_of_postgres(url: str) -> dict[str, Rows]:
+        """Return the rows of all tables but the log of changes."""
         with psycopg.connect(url) as connection:
             tables = connection.execute(
                 "select tablename from pg_tables where schemaname = 'public' and tablename <> '_migrations'"
@@ -172,6 +173,7 @@ class TestContent:
                     SQL("select * from {table} order by {table}::text").format(table=Identifier(name))
                 ).fetchall()
                 for (name,) in tables
+                if name not in LOGS
             }
 
     @pytest.fixture

@@ -25,13 +25,12 @@ from memorist.metadata_filter import parse_metadata_filter
 from memorist.profiles.profile import ALL_COLUMNS
 from memorist.records import Model
 from memorist.search.query import parse_query
-from memorist.store import inverted_index, near_duplicates
-from memorist.store.backend import IMAGE_BYTES
+from memorist.store import image_follower, inverted_index, near_duplicates
+from memorist.store.image_follower import IMAGE_BYTES, ImageFollower
 from memorist.store.records import KeywordMatches
-from memorist.store.sqlite import image_follower, keyword
+from memorist.store.sqlite import keyword
 from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.sqlite.backup import restore_database
-from memorist.store.sqlite.image_follower import ImageFollower
 from memorist.store.store import Store
 from processes import forks
 
@@ -53,7 +52,7 @@ class Reader:
 
     @property
     def follower(self) -> ImageFollower:
-        return self.backend.follow(self.store.namespace)
+        return self.backend.images.follow(self.store.namespace)
 
     def match(
         self, text: str, grammar: str = "auto", filter: Filter = NO_FILTER, weights: Any = ALL_COLUMNS, limit: int = 30

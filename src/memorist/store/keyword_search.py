@@ -142,6 +142,10 @@ class KeywordSearch(Struct):
     def query_words(self) -> list[QueryWords]:
         return [QueryWords.from_atom(atom, weight, self.literals) for atom, weight in self.word_weights.items()]
 
+    def list_unknown(self) -> tuple[str, ...]:
+        """Return the words that may be in no memory: where files are counted, too, any of them."""
+        return tuple(atom.text for atom, count in self.counts.items() if not count or self.counts_files)
+
     def past_query(self, raw: str | None = None) -> PastQuery:
         """Return the same query for texts that the indexes do not hold."""
         return PastQuery(

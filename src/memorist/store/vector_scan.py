@@ -164,6 +164,11 @@ class VectorScan:
         """All keys, ascending."""
         return self._state.ascending
 
+    @property
+    def nbytes(self) -> int:
+        state = self._state
+        return state.keys.nbytes + state.codes.nbytes + state.weights.nbytes
+
     def load(self, pieces: Iterable[tuple[Keys, Codes]], count: int) -> None:
         """Replace everything with these pieces, `count` rows in all, their keys ascending throughout."""
         with self.loading(count) as add:

@@ -15,6 +15,8 @@ from memorist.store.sqlite.dialect import SqliteConnection
 from memorist.store.sqlite.generations import advance_generation
 from memorist.store.sqlite.keyword import INDEXES
 
+LOG_KEPT = 20_000  # changes that whoever follows may lag behind before it reads everything again
+
 
 def find_file_problems(connection: SqliteConnection) -> Iterator[str]:
     """Yield the problems of the tables themselves."""
@@ -25,6 +27,11 @@ def find_file_problems(connection: SqliteConnection) -> Iterator[str]:
                 yield f"{FILE_PROBLEM} {line}"
     for table, rowid, parent, _ in connection.fetch("pragma foreign_key_check"):
         yield f"{FILE_PROBLEM} row {rowid} of {table} points to a missing row of {parent}"
+
+
+def shorten_log(connection: Connection) -> None:
+    """Drop changes that nobody follows any more: whoever lags behind further reads everything again."""
+    connection.execute("delete from changes where seq <= (select max(seq) from changes) - ?", (LOG_KEPT,))
 
 
 def purge_indexes(connection: Connection) -> None:
