@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from memorist import validation
 from memorist.arguments import Allowances, Cursor, Limit, OwnId, Text
 from memorist.contract import operation
-from memorist.engine.paging import check_cursor, next_cursor, parse_position
-from memorist.engine.room import Room
+from memorist.engine.room import Room, check_cursor, next_cursor, parse_position
 from memorist.errors import Ambiguous, InvalidInput, NotFound
 from memorist.ids import new_id
 from memorist.records import CHAT, ConversationBatch, Memory, Page, Session, SessionContext
