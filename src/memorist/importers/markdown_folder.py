@@ -23,9 +23,9 @@ from memorist import validation
 from memorist.atomic_file import make_folder
 from memorist.errors import InvalidInput
 from memorist.ids import shorten_id
-from memorist.importers.export_records import Redactor, derive_id, memory_record, relation_record
 from memorist.importers.formats.values import as_list
-from memorist.importers.json_limits import load_json
+from memorist.importers.input_file import load_json
+from memorist.importers.memories import Redactor, derive_id, memory_record, relation_record
 from memorist.ingest.markdown import split_front_matter
 from memorist.ingest.readers import is_binary, read_bytes
 from memorist.ingest.walk import MAX_FILE_BYTES, FoundFile, Walk

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from memorist import validation
 from memorist.errors import InvalidInput
-from memorist.importers.json_limits import check_json
+from memorist.importers.input_file import check_json
 from memorist.nesting import MAX_LEVELS, find_excess
 from memorist.records import SECTORS, TIERS, Lens
 from memorist.store.export import FORMAT, RECORDS, ExportRecord, RecordList, Shape, is_unit_vector

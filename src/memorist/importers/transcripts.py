@@ -31,8 +31,7 @@ from memorist.importers.formats.opencode import OPENCODE
 from memorist.importers.formats.vscode import VSCODE
 from memorist.importers.formats.web_exports import CHATGPT, CLAUDE
 from memorist.importers.formats.zed import ZED
-from memorist.importers.input_file import describe_too_large, max_document_bytes, read_document
-from memorist.importers.json_limits import JsonBudget, check_json
+from memorist.importers.input_file import JsonBudget, check_json, describe_too_large, max_document_bytes, read_document
 from memorist.importers.memorist_export import is_export
 from memorist.store.sqlite.foreign import is_sqlite, open_foreign
 from memorist.validation import choice
