@@ -32,8 +32,9 @@ from memorist.mcp_server.answers import (
     short_line,
 )
 from memorist.mcp_server.tools import ToolSpec, tool
+from memorist.present.codec import timestamp
 from memorist.present.framing import CAUTION, as_data, as_one_line, frame_element
-from memorist.present.render import count_of, timestamp
+from memorist.present.render import count_of
 from memorist.records import Memory, Results, Session, Timeline
 from memorist.schemas import Meta
 from memorist.text.snippet import preview
