@@ -59,7 +59,7 @@ _PERSONAL_QUESTIONS = (
 )
 
 
-class ContextScope(Struct, frozen=True):
+class _ContextScope(Struct, frozen=True):
     """The budget of a block, and which memories belong in it."""
 
     budget: int
@@ -71,7 +71,7 @@ class ContextScope(Struct, frozen=True):
     @classmethod
     def check(
         cls, budget: object, core: object, project: object, include_global: object, metadata: Any = None
-    ) -> "ContextScope":
+    ) -> "_ContextScope":
         return cls(
             validation.whole_number(budget, "budget", _MIN_BUDGET, _MAX_BUDGET),
             validation.flag(core, "core"),
@@ -112,7 +112,7 @@ class Prompting(Room):
         only its memories and, with `include_global`, those of no project or of the tier global. Turns of the `session`
         under way are left out: they are known there. `metadata` filters all of it, as in `search`.
         """
-        scope = ContextScope.check(budget, core, project, include_global, metadata)
+        scope = _ContextScope.check(budget, core, project, include_global, metadata)
         block = self._start_block(scope)
         limit = validation.limit(limit)
         session = None if session is None else validation.session_id(session)
@@ -150,7 +150,7 @@ class Prompting(Room):
         core: Annotated[bool, Meta("Whether pinned memories come first")] = True,
     ) -> str:
         """Return pinned memories, the `recent` ones and the latest conversations as a block like `context`, or ""."""
-        scope = ContextScope.check(budget, core, project, include_global)
+        scope = _ContextScope.check(budget, core, project, include_global)
         block = self._start_block(scope)
         count = validation.whole_number(recent, "recent", 0, 1000)
         filter = self._resources.resolve_filter(scope.filters, include_superseded=False)
@@ -173,7 +173,7 @@ class Prompting(Room):
             )  # fmt: skip
         return text
 
-    def _start_block(self, scope: ContextScope) -> ContextBlock:
+    def _start_block(self, scope: _ContextScope) -> ContextBlock:
         block = ContextBlock(scope.budget, count_tokens)
         if scope.core:
             filter = self._resources.resolve_filter({"pinned": True, **scope.filters}, include_superseded=False)

@@ -131,7 +131,8 @@ class Sessions(Room):
         Secrets are redacted before anything is stored, unless `redact` is False; `allow` lists exceptions.
         """
         from memorist.importers.conversations import draft_turns, session_id_of
-        from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn
+        from memorist.importers.formats.conversation import ImportedConversation, Turn
+        from memorist.importers.transcripts import ImportProblem
 
         redaction = self._resources.choose_redaction(redact, allow)
         now, role = datetime.now(UTC), validation.required_name(role, "role")

@@ -18,9 +18,10 @@ from msgspec import Struct, field
 
 from memorist import validation
 from memorist.errors import InvalidInput, MissingExtra
+from memorist.importers.formats.conversation import ImportedConversation, Turn
 from memorist.importers.formats.values import digest, parse_label
 from memorist.importers.input_file import open_input
-from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn, read_conversations
+from memorist.importers.transcripts import ImportProblem, read_conversations
 from memorist.ingest.redaction import Redaction, redaction_report
 from memorist.ingest.vectorizer import BATCH
 from memorist.ingest.walk import FoundFile, Walk
