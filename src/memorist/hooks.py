@@ -441,7 +441,7 @@ def _open(workspace: _Workspace, embedder: str | None = None) -> Any:
 
 def _fit_context(memory: Any, build: Callable[[int], str]) -> str:
     """Return a context that is short enough for a client to show it whole, or an empty one."""
-    from memorist.engine.prompts import record_last  # not before the engine is needed
+    from memorist.engine.context import record_last  # not before the engine is needed
 
     with record_last(memory) as record_none:
         for budget in _BUDGETS:

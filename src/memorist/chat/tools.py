@@ -12,7 +12,7 @@ from memorist.arguments import DEFAULT_TOOL_HITS
 from memorist.chat.providers import Tool, ToolCall
 from memorist.contract import describe_arguments, describe_call, operation_of
 from memorist.engine import Memorist
-from memorist.engine.prompts import record_hits, record_option
+from memorist.engine.context import record_hits, record_option
 from memorist.errors import InvalidInput, MemoristError
 from memorist.file_records import DocumentHit
 from memorist.ingest.redaction import redaction_report

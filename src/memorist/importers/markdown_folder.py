@@ -41,20 +41,7 @@ _WRITTEN_FIELDS = (
     "id", "title", "created_at", "updated_at", "expires_at", "project", "kind", "tags", "sector", "tier", "salience",
     "source", "summary", "pinned", "metadata", "facts", "by_id",
 )  # fmt: skip
-_ADD_FIELDS = (
-    "content",
-    "project",
-    "sector",
-    "tier",
-    "kind",
-    "tags",
-    "source",
-    "title",
-    "summary",
-    "metadata",
-    "id",
-    "expires_at",
-)
+_ADD_FIELDS = tuple(name for name in validation.UPDATABLE if name != "salience")  # which may have been read as text
 _FACT_FIELDS = ("text", "kind", "subject", "predicate", "object", "confidence", "decay_rate")
 
 _NEVER = "9999-12-31T23:59:59.999999+00:00"

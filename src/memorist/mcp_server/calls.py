@@ -12,8 +12,8 @@ from msgspec.structs import asdict
 from memorist import validation
 from memorist.arguments import DEFAULT_TOOL_HITS, Detail, MemoryId
 from memorist.engine import Memorist
+from memorist.engine.context import record_hits, record_last, record_option
 from memorist.engine.project_view import ProjectView
-from memorist.engine.prompts import record_hits, record_last, record_option
 from memorist.engine.sessions import choose_project
 from memorist.errors import InvalidInput, NotFound
 from memorist.ingest.redaction import redaction_report, reported_field
