@@ -41,6 +41,8 @@ TARGET_LOAD_RATIO = 0.7  # at least, of the searches a second of as many process
 TOKEN = "a-token-for-the-bench-0123456789"
 LIMIT = http_load.LIMIT
 START_SECONDS = 60.0
+WARM_UP_SECONDS = 4.0
+IDLE_SHARE = 0.1  # of one processor, that a server takes at most while it has nothing to do
 
 
 @contextmanager
@@ -96,7 +98,9 @@ def compare_load(
     load, sizes, searches = http_load.Load(), [], 0
     busy = {"library": 0.0, "server": 0.0, "clients": 0.0}
     with http_load.library_processes(database, questions, options.workers) as library:
-        http_load.ask_from_many((host, int(port)), TOKEN, questions, options.clients, seconds)  # every worker is warm
+        for _ in range(2):
+            http_load.ask_from_many((host, int(port)), TOKEN, questions, options.clients, WARM_UP_SECONDS)
+            _wait_until_idle(server)
         for _ in range(options.rounds):
             with _add_busy(busy, "library", library.pids):
                 searches += library.count_searches(seconds)
@@ -136,6 +140,14 @@ def _add_busy(busy: dict[str, float], name: str, processes: Sequence[int]) -> It
 def _read_busy(process: int) -> float:
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _wait_until_idle(server: int) -> None:
+    """Wait until every worker has read its image and the index of words, which goes on after the first answers."""
+    busy = [0.0]
+    while len(busy) < 3 or busy[-1] > busy[-2] + IDLE_SHARE:
+        time.sleep(1)
+        busy.append(sum(map(_read_busy, _list_processes(server))))
 
 
 def _list_processes(server: int) -> list[int]:
