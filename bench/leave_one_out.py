@@ -15,9 +15,8 @@ from statistics import fmean
 
 from memorist.embed.local import LocalEmbedder
 from memorist.evaluate.dataset import Dataset, load_dataset
-from memorist.evaluate.evaluation import run_system
+from memorist.evaluate.evaluation import MemoristSystem, parse_config, run_system
 from memorist.evaluate.indexing import IndexedDataset, index_dataset
-from memorist.evaluate.systems import MemoristSystem, parse_config
 from memorist.profiles import PROFILES
 
 CANDIDATE_VALUES: Mapping[str, tuple[float, ...]] = {

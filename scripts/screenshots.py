@@ -20,7 +20,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 import memorist
-from memorist.engine.sample_history import add_sample_history
+from memorist.engine.sample import add_sample_history
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 TOKEN = "a-token-for-pictures-only"

@@ -15,8 +15,8 @@ import pytest
 import memorist
 from memorist import Memorist
 from memorist.embed.wordpiece import count_tokens
+from memorist.engine.context import record_last
 from memorist.engine.project_view import ProjectView
-from memorist.engine.prompts import record_last
 
 QUESTION = "how do we deploy?"
 

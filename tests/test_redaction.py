@@ -14,7 +14,7 @@ import memorist
 from answers import texts
 from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist
-from memorist.engine.prompts import for_model
+from memorist.engine.project_view import for_model
 from memorist.ingest.redaction import Redaction
 from memorist.records import MemoryDraft
 from memorist.redact import redact

@@ -577,6 +577,37 @@ class TestRoles:
         assert "assistant" not in understanding.search("what do we build with?")[0].trace
 
 
+class TestSessionContext:
+    """What is said is understood by what was said beside it; a note stands for itself."""
+
+    TALK = (
+        "how do we ship the code to production",
+        "It is make ship, as far as I can tell you from memory right now.",
+        "thanks",
+        "see you",
+        "bye",
+        "the ship",
+    )
+
+    @pytest.fixture(params=["kept as notes", "of a kind", "by a speaker"])
+    def saying(self, request: pytest.FixtureRequest) -> dict[str, Any]:
+        fields: dict[str, dict[str, Any]] = {
+            "kept as notes": {"metadata": {"topic": "role"}},
+            "of a kind": {"kind": "turn"},
+            "by a speaker": {"metadata": {"speaker": "Ann"}},
+        }
+        return fields[request.param]
+
+    def test_only_what_was_said_is_ranked_by_its_neighbours(self, memory: Memorist, saying: dict[str, Any]) -> None:
+        session = memory.sessions.start()
+        for text in self.TALK:
+            memory.add(text, session=session.id, on_near_duplicate="off", **saying)
+
+        second = memory.search("ship code to production", mode="keyword")[1].memory.content
+
+        assert second == ("the ship" if "topic" in saying.get("metadata", {}) else self.TALK[1])
+
+
 def test_a_filter_that_lets_much_through_follows_what_others_write(path: Path) -> None:
     model = CosineEmbedder()
     with memorist.open(path, embedder=model) as reader, memorist.open(path, embedder=model) as other:

@@ -139,7 +139,7 @@ class UnsavedConversation(Struct, frozen=True):
     arguments: Mapping[str, str]  # of the command line, which name the database
 
 
-class PendingNote(Struct, frozen=True):
+class _PendingNote(Struct, frozen=True):
     """A note of an unsaved conversation: its file, and when that was written."""
 
     conversation: UnsavedConversation
@@ -163,19 +163,19 @@ class PendingNotes:
     def __init__(self, state_folder: Path) -> None:
         self._folder = state_folder / _FOLDER
 
-    def add(self, conversation: UnsavedConversation) -> PendingNote:
+    def add(self, conversation: UnsavedConversation) -> _PendingNote:
         """Write a note, in the place of an older one of the same conversation."""
         key = json.dumps([conversation.transcript, conversation.arguments])
         file = self._folder / f"{sha256(key.encode()).hexdigest()[:32]}.json"
         write_atomically(file, json.dumps(asdict(conversation)).encode(), private=True)
-        return PendingNote(conversation, file, file.stat().st_mtime_ns)
+        return _PendingNote(conversation, file, file.stat().st_mtime_ns)
 
-    def read(self) -> Iterator[PendingNote]:
+    def read(self) -> Iterator[_PendingNote]:
         """Yield the notes; one that cannot be parsed is deleted."""
         for file in sorted(self._folder.glob("*.json")):
             try:
                 written = file.stat().st_mtime_ns
-                yield PendingNote(UnsavedConversation(**json.loads(file.read_text("utf-8"))), file, written)
+                yield _PendingNote(UnsavedConversation(**json.loads(file.read_text("utf-8"))), file, written)
             except OSError:
                 continue
             except (ValueError, TypeError):
@@ -224,7 +224,7 @@ _DEFAULT_TIME_LIMIT = 5.0
 _RECORD_SECONDS = 1.0  # that a hook waits for another process to end its write
 
 
-class Workspace(Protocol):
+class _Workspace(Protocol):
     """The settings that hold in a folder, and the memory they name."""
 
     @property
@@ -242,7 +242,7 @@ class Hook(Struct, frozen=True):
 
     name: str
     input: BinaryIO
-    workspace: Workspace
+    workspace: _Workspace
     state_folder: Path  # for files of the user that are neither data nor settings
     project_root: str | None  # if the client's environment names it
     worker_command: Sequence[str]  # runs LATER
@@ -266,7 +266,7 @@ class Hook(Struct, frozen=True):
             log.write_error(self.name, exc)
             return ""
 
-    def _notice(self, event: Event, workspace: Workspace, log: "_HookLog") -> str:
+    def _notice(self, event: Event, workspace: _Workspace, log: "_HookLog") -> str:
         """
         Return what to tell the user, once: that the settings of the project were ignored.
 
@@ -282,7 +282,7 @@ class Hook(Struct, frozen=True):
             write_atomically(told, b"", private=True)
         return f"Memorist: {ignored.warning}"
 
-    def _handle(self, event: Event, workspace: Workspace, notes: PendingNotes, log: "_HookLog") -> str:
+    def _handle(self, event: Event, workspace: _Workspace, notes: PendingNotes, log: "_HookLog") -> str:
         """Do what an event asks for, and return the context for the model, which may be empty."""
         if event.action == SAVE:
             self._save(event, workspace, notes)
@@ -315,7 +315,7 @@ class Hook(Struct, frozen=True):
                 log.write_once(self.name, _explain_empty_project(memory, project, event, workspace))
             return context
 
-    def _save(self, event: Event, workspace: Workspace, notes: PendingNotes) -> None:
+    def _save(self, event: Event, workspace: _Workspace, notes: PendingNotes) -> None:
         """Store the turns at once, for keyword search; another process makes their vectors."""
         if event.transcript is None or not event.transcript.is_file():  # nothing was said in the session
             return
@@ -346,7 +346,7 @@ class Hook(Struct, frozen=True):
             os.nice(10)  # the user is at work on this machine
         tried: set[tuple[Path, int]] = set()
 
-        def read_untried() -> list[PendingNote]:
+        def read_untried() -> list[_PendingNote]:
             return [note for note in notes.read() if (note.file, note.written) not in tried]
 
         while read_untried():
@@ -357,7 +357,7 @@ class Hook(Struct, frozen=True):
                     tried.add((note.file, note.written))
                     self._finish(note, log)
 
-    def _finish(self, note: PendingNote, log: "_HookLog") -> None:
+    def _finish(self, note: _PendingNote, log: "_HookLog") -> None:
         if note.is_expired:
             note.remove()  # this is its last try
         conversation = note.conversation
@@ -388,14 +388,14 @@ class Hook(Struct, frozen=True):
         )
 
 
-def _find_project(event: Event, workspace: Workspace) -> str | None:
+def _find_project(event: Event, workspace: _Workspace) -> str | None:
     """Return the project that is set for the folder, or else the one an import of the transcript would use."""
     from memorist.importers.formats.values import project_of_folder
 
     return workspace.loaded.settings.project or (project_of_folder(str(event.folder)) if event.folder else None)
 
 
-def _explain_empty_project(memory: Any, project: str, event: Event, workspace: Workspace) -> str:
+def _explain_empty_project(memory: Any, project: str, event: Event, workspace: _Workspace) -> str:
     """Return why an agent gets nothing of its project while there are memories of others, or ""."""
     if memory.count(project=project) or not (others := memory.review.projects()):
         return ""
@@ -426,7 +426,7 @@ def _find_format(transcript: Path) -> str:
     return next((format for start, format in names if transcript.name.startswith(start)), "claude-code")
 
 
-def _import_transcript(workspace: Workspace, conversation: UnsavedConversation, embedder: str | None = None) -> None:
+def _import_transcript(workspace: _Workspace, conversation: UnsavedConversation, embedder: str | None = None) -> None:
     if not Path(conversation.transcript).is_file():  # checked before a database is created for it
         raise InvalidInput(f"{conversation.transcript} is gone")
     with workspace.open(create=True, embedder=embedder) as memory:
@@ -434,14 +434,14 @@ def _import_transcript(workspace: Workspace, conversation: UnsavedConversation, 
         memory.transfer.import_conversations(conversation.transcript, format=format, project=conversation.project)
 
 
-def _open(workspace: Workspace, embedder: str | None = None) -> Any:
+def _open(workspace: _Workspace, embedder: str | None = None) -> Any:
     """Open the memory to read from it. What was told is recorded, but the agent does not wait long for that."""
     return workspace.open(embedder=embedder, surface="hook", busy_timeout=_RECORD_SECONDS)
 
 
 def _fit_context(memory: Any, build: Callable[[int], str]) -> str:
     """Return a context that is short enough for a client to show it whole, or an empty one."""
-    from memorist.engine.prompts import record_last  # not before the engine is needed
+    from memorist.engine.context import record_last  # not before the engine is needed
 
     with record_last(memory) as record_none:
         for budget in _BUDGETS:

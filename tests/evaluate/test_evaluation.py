@@ -16,9 +16,12 @@ from memorist.evaluate import report
 from memorist.evaluate.dataset import Dataset, Question, load_dataset
 from memorist.evaluate.evaluation import (
     QuestionResult,
+    RetrievalResult,
+    SearchConfig,
     evaluate_dataset,
     make_unanswerable_questions,
     measure_calibration,
+    parse_configs,
     run_system,
 )
 from memorist.evaluate.html_report import render_page
@@ -32,7 +35,6 @@ from memorist.evaluate.report import (
     format_comparisons,
     format_run,
 )
-from memorist.evaluate.systems import RetrievalResult, SearchConfig, parse_configs
 
 JsonObject = dict[str, Any]
 

@@ -13,10 +13,9 @@ import pytest
 
 from memorist.embed.local import LocalEmbedder
 from memorist.evaluate.dataset import load_dataset
-from memorist.evaluate.evaluation import evaluate_dataset
+from memorist.evaluate.evaluation import evaluate_dataset, parse_configs
 from memorist.evaluate.indexing import index_dataset
 from memorist.evaluate.report import build_run
-from memorist.evaluate.systems import parse_configs
 
 REMEMBERED = Path(__file__).parents[1] / "data" / "remembered"
 FLOOR = 0.865  # of nDCG@10, over all questions

@@ -13,11 +13,10 @@ from conftest import MODELS, HashingEmbedder
 from memorist.embed.local import CrossEncoder
 from memorist.errors import EmbedderUnavailable
 from memorist.evaluate.dataset import Dataset, load_dataset
-from memorist.evaluate.evaluation import evaluate_dataset
+from memorist.evaluate.evaluation import evaluate_dataset, parse_configs
 from memorist.evaluate.html_report import render_page
 from memorist.evaluate.indexing import CachedReranker, index_dataset
 from memorist.evaluate.report import build_run, format_run
-from memorist.evaluate.systems import parse_configs
 
 WEIGHTS = MODELS / "reranker" / "src" / "memorist_reranker"
 QUESTION, ANOTHER = "how many people live in Berlin?", "what is New York famous for?"

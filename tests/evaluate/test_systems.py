@@ -6,7 +6,7 @@ import pytest
 
 from memorist import InvalidInput, Memorist
 from memorist.evaluate.dataset import CorpusDocument, Question
-from memorist.evaluate.systems import (
+from memorist.evaluate.evaluation import (
     GrepSystem,
     MemoristSystem,
     SearchConfig,

@@ -48,7 +48,8 @@ from agent_files import (
 )
 from memorist.errors import InvalidInput, MissingExtra
 from memorist.importers import input_file
-from memorist.importers.transcripts import ImportedConversation, ImportProblem, read_conversations
+from memorist.importers.formats.conversation import ImportedConversation
+from memorist.importers.transcripts import ImportProblem, read_conversations
 from memorist.validation import MAX_NAME_CHARACTERS
 from strange_values import strange, to_lines
 

@@ -33,12 +33,11 @@ from agent_files import (
 from memorist.errors import ConfigError, InvalidInput
 from memorist.evaluate.dataset import fingerprint, load_dataset
 from memorist.hooks import parse_event
-from memorist.importers.export_records import Redactor
+from memorist.importers.formats.conversation import ImportedConversation
 from memorist.importers.markdown_folder import MarkdownFolder
-from memorist.importers.mem0 import is_mem0, read_mem0
+from memorist.importers.memories import CLAUDE_MEM, MCP_MEMORY_SERVICE, Redactor, is_mem0, read_mem0
 from memorist.importers.memorist_export import check_record
-from memorist.importers.memory_databases import CLAUDE_MEM, MCP_MEMORY_SERVICE
-from memorist.importers.transcripts import ImportedConversation, ImportProblem, read_conversations
+from memorist.importers.transcripts import ImportProblem, read_conversations
 from memorist.install.clients import CLIENTS, ConfigPaths
 from memorist.install.config_edits import list_installed, plan_install, plan_removal
 from strange_values import STRANGE, parse, replace_each, to_json, to_lines

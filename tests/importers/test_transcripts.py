@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from memorist import validation
 from memorist.errors import InvalidInput
 from memorist.importers import input_file, transcripts
-from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn, read_conversations
+from memorist.importers.formats.conversation import ImportedConversation, Turn
+from memorist.importers.transcripts import ImportProblem, read_conversations
 from strange_values import places, strange, to_json, to_lines
 
 SAMPLES = Path(__file__).parents[1] / "data" / "transcripts"

@@ -13,7 +13,10 @@ from mcp_agents import ERAS, over_stdio, serving
 from mcp_processes import environment
 
 import memorist
+from memorist import Memorist
 from memorist.arguments import FILTERS, MemoryFields
+from memorist.mcp_server import tools as tools_module
+from memorist.mcp_server.calls import ToolContext
 from memorist.validation import MAX_QUERY_CHARACTERS
 
 TOOLS = (
@@ -55,6 +58,18 @@ def test_an_argument_is_what_the_operation_says_of_it(path: Path) -> None:
     for name in ("session", "tags", "since", "as_of"):
         assert search[name]["description"] == FILTERS[name].description
     assert search["query"]["maxLength"] == MAX_QUERY_CHARACTERS
+
+
+def test_a_server_of_one_project_offers_only_tools_of_operations_that_one_project_has() -> None:
+    @tools_module.tool(Memorist.pin, answers={"id": str})
+    def memory_pin(context: ToolContext, id: str) -> dict[str, object]:
+        """Pin a memory."""
+        return {"id": context.memory.update(id, salience=1.0).id}
+
+    assert [one.name for one in tools_module.list_tools([memory_pin], one_project=False, read_only=False)] == [
+        "memory_pin"
+    ]
+    assert tools_module.list_tools([memory_pin], one_project=True, read_only=False) == []
 
 
 def test_what_an_argument_means_is_told_once(path: Path) -> None:

@@ -1,7 +1,7 @@
 """The sample of the page: months of work, added once."""
 
 from memorist import Memorist
-from memorist.engine.sample_history import add_sample_history
+from memorist.engine.sample import add_sample_history
 
 
 def test_the_sample_has_something_for_every_view(memory: Memorist) -> None:

@@ -11,8 +11,7 @@ from typing import Any
 
 from memorist.adapters.project_documents import check_project
 from memorist.engine import Memorist
-from memorist.engine.project_view import ProjectView
-from memorist.engine.prompts import for_model
+from memorist.engine.project_view import ProjectView, for_model
 from memorist.errors import MemoristError, MissingExtra
 from memorist.ingest.redaction import redaction_report
 

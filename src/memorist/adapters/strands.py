@@ -12,7 +12,7 @@ from typing import Any
 
 from memorist.adapters.session_items import SessionItem, SessionItems
 from memorist.engine import Memorist
-from memorist.engine.prompts import for_model
+from memorist.engine.project_view import for_model
 from memorist.errors import InvalidInput, MissingExtra
 from memorist.ids import new_id
 from memorist.records import Hit

@@ -12,12 +12,12 @@ from memorist.arguments import DEFAULT_TOOL_HITS
 from memorist.chat.providers import Tool, ToolCall
 from memorist.contract import describe_arguments, describe_call, operation_of
 from memorist.engine import Memorist
-from memorist.engine.prompts import record_hits, record_option
+from memorist.engine.context import record_hits, record_option
 from memorist.errors import InvalidInput, MemoristError
 from memorist.file_records import DocumentHit
 from memorist.ingest.redaction import redaction_report
+from memorist.present.codec import timestamp
 from memorist.present.framing import as_data, as_one_line, describe_error
-from memorist.present.render import timestamp
 from memorist.records import Hit
 from memorist.schemas import Meta
 from memorist.text.snippet import ELLIPSIS, preview, strip_marks

@@ -182,8 +182,8 @@ def _compare_runs(
     """Compare saved runs, profiles, or one of each; profiles are measured now."""
     from msgspec.structs import replace
 
+    from memorist.evaluate.evaluation import parse_config, parse_options
     from memorist.evaluate.report import choose_system, compare_runs, is_saved_run, load_run
-    from memorist.evaluate.systems import parse_config, parse_options
 
     saved = {side: load_run(side, cache) for side in sides if is_saved_run(side, cache)}
     fresh = [side for side in dict.fromkeys(sides) if side not in saved]
@@ -202,8 +202,8 @@ def _measure_run(context: CommandContext, request: _EvalRequest, cache: Path) ->
     from memorist.embed import create_embedder
     from memorist.embed.base import close_model
     from memorist.embed.local import CrossEncoder
+    from memorist.evaluate.evaluation import parse_configs, parse_options
     from memorist.evaluate.report import build_run
-    from memorist.evaluate.systems import parse_configs, parse_options
 
     options = context.loaded.settings
     profiles = request.profiles or (options.profile,)

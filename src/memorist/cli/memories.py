@@ -42,6 +42,7 @@ from memorist.engine.sessions import choose_project
 from memorist.errors import InvalidInput, NotFound
 from memorist.ids import shorten_id
 from memorist.ingest.redaction import Redaction, redaction_report, reported_field
+from memorist.present.codec import timestamp
 from memorist.present.render import (
     LINE_CHARACTERS,
     count_of,
@@ -51,7 +52,6 @@ from memorist.present.render import (
     printable,
     record_json,
     shell_id,
-    timestamp,
 )
 from memorist.records import Memory, NearDuplicate, Version
 from memorist.text.snippet import preview

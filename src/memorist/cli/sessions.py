@@ -16,7 +16,8 @@ from memorist.cli.options import (
     style,
 )
 from memorist.engine.sessions import Sessions
-from memorist.present.render import local_time, memory_json, session_json, session_line, timestamp
+from memorist.present.codec import timestamp
+from memorist.present.render import local_time, memory_json, session_json, session_line
 from memorist.records import Session
 
 

@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from weakref import finalize
 
 from memorist import validation
+from memorist.contract import Operation
 from memorist.engine import open_memory
 from memorist.engine.documents import Documents, Paths
 from memorist.engine.facts import Facts
@@ -38,34 +39,32 @@ R = TypeVar("R", bound=Room)
 T = TypeVar("T")
 
 Method = Callable[Concatenate[R, P], T]
-AwaitedMethod = Callable[Concatenate["AsyncRoom", P], Coroutine[Any, Any, T]]
+AwaitedMethod = Callable[Concatenate["_AsyncRoom", P], Coroutine[Any, Any, T]]
 
 
-def _awaited(method: Method[R, P, T]) -> AwaitedMethod[P, T]:
-    """Return a method that has a thread call this one; once a thread has begun, it is finished as a whole."""
+def _awaited(method: Method[R, P, T], *, reads: bool | None = None) -> AwaitedMethod[P, T]:
+    """
+    Return a method that has a thread call this one.
 
-    @functools.wraps(method)
-    async def call(self: "AsyncRoom", /, *arguments: P.args, **options: P.kwargs) -> T:
-        return await self._threads.run(functools.partial(method, self._room, *arguments, **options))
-
-    return call
-
-
-def _stoppable(method: Method[R, P, T]) -> AwaitedMethod[P, T]:
-    """Return a method that has a thread call this one, which only reads, and stops it when the caller is cancelled."""
+    What only reads, as its operation says or else `reads`, is stopped when the caller is cancelled. What writes is
+    finished as a whole once a thread has begun it.
+    """
+    described: Operation | None = getattr(method, "operation", None)
+    is_stopped = described is not None and described.reads if reads is None else reads
 
     @functools.wraps(method)
-    async def call(self: "AsyncRoom", /, *arguments: P.args, **options: P.kwargs) -> T:
+    async def call(self: "_AsyncRoom", /, *arguments: P.args, **options: P.kwargs) -> T:
         cancelled = threading.Event()
 
-        def read() -> T:
+        def run() -> T:
             with cancel_with(cancelled):
                 return method(self._room, *arguments, **options)
 
         try:
-            return await self._threads.run(read)
+            return await self._threads.run(run)
         except asyncio.CancelledError:
-            cancelled.set()
+            if is_stopped:
+                cancelled.set()
             raise
 
     return call
@@ -130,7 +129,7 @@ class _Threads:
         self._executor.shutdown(cancel_futures=True)
 
 
-class AsyncRoom:
+class _AsyncRoom:
     """A room of a memory, or the memory itself, whose methods are awaited."""
 
     def __init__(self, room: Room, threads: _Threads) -> None:
@@ -138,7 +137,7 @@ class AsyncRoom:
         self._threads = threads
 
 
-class AsyncSessions(AsyncRoom):
+class AsyncSessions(_AsyncRoom):
     """Sessions, awaited."""
 
     start = _awaited(Sessions.start)
@@ -146,39 +145,39 @@ class AsyncSessions(AsyncRoom):
     summarise = _awaited(Sessions.summarise)
     forget = _awaited(Sessions.forget)
     restore = _awaited(Sessions.restore)
-    get = _stoppable(Sessions.get)
-    list = _stoppable(Sessions.list)
-    context_of = _stoppable(Sessions.context_of)
-    turns = _stoppable(Sessions.turns)
+    get = _awaited(Sessions.get)
+    list = _awaited(Sessions.list)
+    context_of = _awaited(Sessions.context_of)
+    turns = _awaited(Sessions.turns)
     add_turn = _awaited(Sessions.add_turn)
 
 
-class AsyncFacts(AsyncRoom):
+class AsyncFacts(_AsyncRoom):
     """Facts, awaited."""
 
     add = _awaited(Facts.add)
-    list = _stoppable(Facts.list)
+    list = _awaited(Facts.list)
     reinforce = _awaited(Facts.reinforce)
     remove = _awaited(Facts.remove)
 
 
-class AsyncLinks(AsyncRoom):
+class AsyncLinks(_AsyncRoom):
     """Links, awaited."""
 
     add = _awaited(Links.add)
     remove = _awaited(Links.remove)
-    replaced = _stoppable(Links.replaced)
+    replaced = _awaited(Links.replaced)
 
 
-class AsyncDocuments(AsyncRoom):
+class AsyncDocuments(_AsyncRoom):
     """Documents, awaited."""
 
     index = _awaited(Documents.index)
-    search = _stoppable(Documents.search)
-    list = _stoppable(Documents.list)
-    get = _stoppable(Documents.get)
-    find = _stoppable(Documents.find)
-    chunks = _stoppable(Documents.chunks)
+    search = _awaited(Documents.search)
+    list = _awaited(Documents.list)
+    get = _awaited(Documents.get)
+    find = _awaited(Documents.find)
+    chunks = _awaited(Documents.chunks)
     remove = _awaited(Documents.remove)
 
     async def watch(
@@ -193,27 +192,27 @@ class AsyncDocuments(AsyncRoom):
             stopped.set()
 
 
-class AsyncFiles(AsyncRoom):
+class AsyncFiles(_AsyncRoom):
     """Files of an agent, awaited."""
 
     create = _awaited(Files.create)
     edit = _awaited(Files.edit)
     replace = _awaited(Files.replace)
-    list = _stoppable(Files.list)
+    list = _awaited(Files.list)
     move = _awaited(Files.move)
     forget = _awaited(Files.forget)
 
 
-class AsyncLenses(AsyncRoom):
+class AsyncLenses(_AsyncRoom):
     """Lenses, awaited."""
 
-    list = _stoppable(Lenses.list)
-    get = _stoppable(Lenses.get)
+    list = _awaited(Lenses.list)
+    get = _awaited(Lenses.get)
     set = _awaited(Lenses.set)
     remove = _awaited(Lenses.remove)
 
 
-class AsyncSearches(AsyncRoom):
+class AsyncSearches(_AsyncRoom):
     """Recorded searches, awaited."""
 
     @property
@@ -222,35 +221,35 @@ class AsyncSearches(AsyncRoom):
         lost: int = self._room.lost
         return lost
 
-    list = _stoppable(Searches.list)
+    list = _awaited(Searches.list)
     clear = _awaited(Searches.clear)
     add_feedback = _awaited(Searches.add_feedback)
-    list_feedback = _stoppable(Searches.list_feedback)
+    list_feedback = _awaited(Searches.list_feedback)
 
 
-class AsyncReview(AsyncRoom):
+class AsyncReview(_AsyncRoom):
     """Review, awaited."""
 
-    list = _stoppable(Review.list)
-    duplicates = _stoppable(Review.duplicates)
+    list = _awaited(Review.list)
+    duplicates = _awaited(Review.duplicates)
     merge = _awaited(Review.merge)
-    compare = _stoppable(Review.compare)
-    graph = _stoppable(Review.graph)
-    growth = _stoppable(Review.growth)
-    projects = _stoppable(Review.projects)
+    compare = _awaited(Review.compare)
+    graph = _awaited(Review.graph)
+    growth = _awaited(Review.growth)
+    projects = _awaited(Review.projects, reads=True)
 
 
-class AsyncTransfer(AsyncRoom):
+class AsyncTransfer(_AsyncRoom):
     """Exports, imports and backups, awaited."""
 
-    export = _awaited(Transfer.export)
+    export = _awaited(Transfer.export, reads=False)  # it writes a file
     import_ = _awaited(Transfer.import_)
     import_conversations = _awaited(Transfer.import_conversations)
     discover = _awaited(Transfer.discover)
     backup = _awaited(Transfer.backup)
 
 
-class AsyncMemorist(AsyncRoom):
+class AsyncMemorist(_AsyncRoom):
     """
     A memory whose methods are awaited, with the names, arguments and answers of `Memorist`.
 
@@ -299,24 +298,24 @@ class AsyncMemorist(AsyncRoom):
     forget_many = _awaited(Memorist.forget_many)
     restore = _awaited(Memorist.restore)
     purge = _awaited(Memorist.purge)
-    search = _stoppable(Memorist.search)
-    suggest = _stoppable(Memorist.suggest)
-    facets = _stoppable(Memorist.facets)
-    get = _stoppable(Memorist.get)
-    list = _stoppable(Memorist.list)
-    count = _stoppable(Memorist.count)
-    history = _stoppable(Memorist.history)
-    timeline = _stoppable(Memorist.timeline)
-    related = _stoppable(Memorist.related)
-    context = _stoppable(Memorist.context)
-    briefing = _stoppable(Memorist.briefing)
+    search = _awaited(Memorist.search)
+    suggest = _awaited(Memorist.suggest)
+    facets = _awaited(Memorist.facets)
+    get = _awaited(Memorist.get, reads=True)
+    list = _awaited(Memorist.list)
+    count = _awaited(Memorist.count)
+    history = _awaited(Memorist.history)
+    timeline = _awaited(Memorist.timeline)
+    related = _awaited(Memorist.related)
+    context = _awaited(Memorist.context)
+    briefing = _awaited(Memorist.briefing)
     supersede = _awaited(Memorist.supersede)
     unsupersede = _awaited(Memorist.unsupersede)
     reinforce = _awaited(Memorist.reinforce)
     deemphasize = _awaited(Memorist.deemphasize)
     pin = _awaited(Memorist.pin)
     unpin = _awaited(Memorist.unpin)
-    stats = _stoppable(Memorist.stats)
+    stats = _awaited(Memorist.stats)
     check = _awaited(Memorist.check)
     reembed = _awaited(Memorist.reembed)
 

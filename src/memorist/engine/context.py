@@ -1,10 +1,11 @@
-"""Context for a language model: a block of memories about a message, or about a project in general."""
+"""Context for a language model: a block of memories about a message or a project, and the record of what it got."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Struct
 
@@ -20,6 +21,10 @@ from memorist.present.context import ContextBlock, HitContext
 from memorist.records import RELEVANT, TURN, Hit, Memory, RecalledMemory, Results
 from memorist.schemas import Meta
 from memorist.search.page import extend_with_chunks
+
+if TYPE_CHECKING:
+    from memorist.engine.memory import Memorist
+    from memorist.engine.project_view import ProjectView
 
 # Less than `RELEVANT`: a memory too many costs some tokens, one too few costs the answer.
 MIN_RELEVANCE = 0.15
@@ -59,7 +64,7 @@ _PERSONAL_QUESTIONS = (
 )
 
 
-class ContextScope(Struct, frozen=True):
+class _ContextScope(Struct, frozen=True):
     """The budget of a block, and which memories belong in it."""
 
     budget: int
@@ -71,7 +76,7 @@ class ContextScope(Struct, frozen=True):
     @classmethod
     def check(
         cls, budget: object, core: object, project: object, include_global: object, metadata: Any = None
-    ) -> "ContextScope":
+    ) -> "_ContextScope":
         return cls(
             validation.whole_number(budget, "budget", _MIN_BUDGET, _MAX_BUDGET),
             validation.flag(core, "core"),
@@ -112,7 +117,7 @@ class Prompting(Room):
         only its memories and, with `include_global`, those of no project or of the tier global. Turns of the `session`
         under way are left out: they are known there. `metadata` filters all of it, as in `search`.
         """
-        scope = ContextScope.check(budget, core, project, include_global, metadata)
+        scope = _ContextScope.check(budget, core, project, include_global, metadata)
         block = self._start_block(scope)
         limit = validation.limit(limit)
         session = None if session is None else validation.session_id(session)
@@ -150,7 +155,7 @@ class Prompting(Room):
         core: Annotated[bool, Meta("Whether pinned memories come first")] = True,
     ) -> str:
         """Return pinned memories, the `recent` ones and the latest conversations as a block like `context`, or ""."""
-        scope = ContextScope.check(budget, core, project, include_global)
+        scope = _ContextScope.check(budget, core, project, include_global)
         block = self._start_block(scope)
         count = validation.whole_number(recent, "recent", 0, 1000)
         filter = self._resources.resolve_filter(scope.filters, include_superseded=False)
@@ -168,12 +173,12 @@ class Prompting(Room):
             texts = {id: text for id, text in block.texts.items() if not isinstance(found.get(id), DocumentHit)}
             self._resources.record_prompt(
                 message, mode, self._resources.profile.name, None,
-                tuple(recall_memory(id, place, found.get(id), texts[id]) for place, id in enumerate(texts, 1)),
+                tuple(_recall_memory(id, place, found.get(id), texts[id]) for place, id in enumerate(texts, 1)),
                 count_tokens(text) if text else 0,
             )  # fmt: skip
         return text
 
-    def _start_block(self, scope: ContextScope) -> ContextBlock:
+    def _start_block(self, scope: _ContextScope) -> ContextBlock:
         block = ContextBlock(scope.budget, count_tokens)
         if scope.core:
             filter = self._resources.resolve_filter({"pinned": True, **scope.filters}, include_superseded=False)
@@ -207,7 +212,33 @@ class Prompting(Room):
         return HitContext(before=tuple(turns[:place]), after=tuple(turns[place + 1 :]))
 
 
-def recall_memory(id: str, place: int, hit: Hit | None, text: str) -> RecalledMemory:
+def record_option(memory: "Memorist | ProjectView") -> str | None:
+    """Return the option `record` for a search whose answer `record_hits` records."""
+    return "off" if memory._resources.records_prompts else None
+
+
+def record_hits(memory: "Memorist | ProjectView", results: Results, given: Mapping[str, str]) -> None:
+    """Record that a tool gave a model these texts about the hits of a search, by their ids."""
+    resources = memory._resources
+    if not resources.records_prompts:
+        return
+    hits = [hit for hit in results if hit.memory.id in given and not isinstance(hit, DocumentHit)]
+    resources.record_prompt(
+        results.query, results.mode, results.profile, results.lens,
+        tuple(_recall_memory(hit.memory.id, place, hit, given[hit.memory.id]) for place, hit in enumerate(hits, 1)),
+        count_tokens("\n".join(given.values())),
+        resources.profile.reinforcement if resources.profile.record == "reinforce" else 0.0,
+    )  # fmt: skip
+
+
+@contextmanager
+def record_last(memory: "Memorist | ProjectView") -> Iterator[Callable[[], None]]:
+    """Of the contexts that are built within the block, record only the last; none once what is given is called."""
+    with memory._resources.recorder.keep_last() as kept:
+        yield kept.clear
+
+
+def _recall_memory(id: str, place: int, hit: Hit | None, text: str) -> RecalledMemory:
     """Return a memory of a block; one that came without being asked about, as a pinned one, has no score."""
     if hit is None:
         return RecalledMemory(id, place, 0.0, 0.0, prompt=text)

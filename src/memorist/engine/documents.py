@@ -18,10 +18,8 @@ from memorist import validation
 from memorist.arguments import Cursor, DocumentFilters, Limit, Mode, ProfileName, QueryText
 from memorist.contract import local_only, operation
 from memorist.embed.base import token_counter
-from memorist.engine.finding import refuse_unknown, split_options
-from memorist.engine.paging import check_cursor, next_cursor, parse_position
-from memorist.engine.room import Room
-from memorist.engine.search import Searcher
+from memorist.engine.room import Room, check_cursor, next_cursor, parse_position
+from memorist.engine.search import Searcher, split_options
 from memorist.errors import InvalidInput, StoreBusy
 from memorist.file_records import Document, DocumentLink, IndexedFile
 from memorist.profiles.profile import ProfileOptions
@@ -142,10 +140,9 @@ class Documents(Room):
         `neighbours` adds so many chunks before and after each passage; passages that then meet become one.
         """
         searcher = Searcher(self._resources)
-        filters, others = split_options(options)
+        filters, others = split_options(options, Documents.search)
         if unknown := filters.keys() - DocumentFilters.__annotations__.keys():
             raise InvalidInput(f"{min(unknown)} is no filter of files; there are: {', '.join(_FILTERS)}")
-        refuse_unknown(others, Documents.search)
         request = searcher.build_request(
             query, filters, {**others, "limit": limit, "record": "off"}, mode=mode, profile=profile,
             include_superseded=True,

@@ -15,12 +15,12 @@ from memorist.engine.documents import Documents
 from memorist.engine.facts import Facts
 from memorist.engine.feed import follow_changes
 from memorist.engine.files import Files
-from memorist.engine.finding import Finding
 from memorist.engine.lenses import Lenses
 from memorist.engine.links import Links
 from memorist.engine.listing import Listing
 from memorist.engine.resources import Resources
 from memorist.engine.review import Review
+from memorist.engine.search import Finding
 from memorist.engine.searches import Searches
 from memorist.engine.sessions import Sessions
 from memorist.engine.transfer import Transfer

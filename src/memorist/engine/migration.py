@@ -17,7 +17,7 @@ from memorist.errors import Hint, InvalidInput, StoreCorrupt, StoreError
 from memorist.importers.memorist_export import check_record, encode_line
 from memorist.profiles import SENTENCE_MODELS
 from memorist.reports import MigrationReport
-from memorist.store.export import RECORDS, ExportRecord, name_record
+from memorist.store.export import RECORDS, ExportRecord, name_record, take_batches
 from memorist.store.store import Store
 
 _BATCH, _BATCH_BYTES = 500, 8_000_000  # records, and bytes of them, that are written together
@@ -195,7 +195,7 @@ class _Migration:
 
     def _copy(self) -> None:
         done = 0
-        for batch in _batches(self._read_items()):
+        for batch in take_batches(self._read_items(), _BATCH, _BATCH_BYTES, lambda item: len(item.line)):
             # The loader has to know the models of all vectors.
             self._put([item for item in batch if not item.present or item.record.type == "model"])
             for item in batch:
@@ -315,17 +315,3 @@ def _read(store: Store, *types: str) -> Generator[Record, None, None]:
     # What is damaged is left out here as it is where it is reported.
     with closing(store.dump(vectors=True, types=types, report_damage=lambda name, damage: None)) as records:
         yield from (record for record in records if "type" in record)
-
-
-def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
-    """Group records into batches that are worth a transaction and fit in little memory."""
-    batch: list[_Item] = []
-    size = 0
-    for item in items:
-        batch.append(item)
-        size += len(item.line)
-        if len(batch) >= _BATCH or size >= _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

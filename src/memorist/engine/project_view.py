@@ -1,4 +1,4 @@
-"""A view of one project that refuses access to any other."""
+"""A memory as some callers get it: only one project, nothing about its file, or no secrets in what models write."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
@@ -21,6 +21,13 @@ def within_namespace(memory: Memorist) -> Memorist:
     return Memorist(resources)
 
 
+def for_model(memory: Memorist) -> Memorist:
+    """Return the same memory for what a model writes: without secrets, unless the memory keeps them."""
+    resources = copy(memory._resources)
+    resources.redaction = resources.model_redaction
+    return Memorist(resources)
+
+
 class ProjectView:
     """
     The methods of a memory, restricted to one project.
@@ -33,8 +40,8 @@ class ProjectView:
 
     def __init__(self, memory: Memorist, project: str) -> None:
         self.project = validation.required_name(project, "project")
-        self.resources = memory._resources.restrict_to(self.project)
-        self._memory, self._store = Memorist(self.resources), self.resources.store
+        self._resources = memory._resources.restrict_to(self.project)
+        self._memory, self._store = Memorist(self._resources), self._resources.store
 
     def search(self, /, query: str, **options: Any) -> Results:
         found = self._memory.search(query, **self._search_options(options))

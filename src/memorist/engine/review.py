@@ -23,8 +23,8 @@ from memorist.arguments import (
     Time,
 )
 from memorist.contract import local_only, operation
-from memorist.engine.linking import DUPLICATE_THRESHOLD, word_set
-from memorist.engine.room import Room
+from memorist.engine.links import DUPLICATE_THRESHOLD, word_set
+from memorist.engine.room import Room, parse_position
 from memorist.errors import InvalidInput, NotFound
 from memorist.ingest.vectorizer import Progress
 from memorist.records import SUPERSEDES, Memory, Related
@@ -248,9 +248,7 @@ class Review(Room):
             yield ReviewItem("secrets", (memory,), reasons)
 
     def _find_stale_facts(self, cursor: str | None, project: str | None) -> ReviewPage:
-        if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 12):
-            raise InvalidInput(f"{cursor[:60]!r} is not a cursor; use the one that the previous page gave")
-        offset = int(cursor or 0)
+        offset = parse_position(cursor, 0)
         facts = self._store.inspection.list_facts(validation.name(project, "project"), offset, _SCANNED)
         effective = with_effective_confidence(facts, self._resources.profile.fact_decay, datetime.now(UTC))
         faded = sorted((fact for fact in effective if fact.effective < STALE_CONFIDENCE), key=lambda it: it.effective)

@@ -2,19 +2,37 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from inspect import signature
+from typing import Annotated, Any, Unpack
 
 from msgspec.structs import replace
 
 from memorist import validation
-from memorist.arguments import TimeLike
+from memorist.arguments import (
+    Detail,
+    FacetNames,
+    Filters,
+    Limit,
+    Mode,
+    ProfileName,
+    QueryText,
+    RecordMode,
+    SearchOptions,
+    Time,
+    TimeLike,
+)
+from memorist.contract import operation
 from memorist.engine.resources import Resources
+from memorist.engine.room import Room
+from memorist.errors import InvalidInput
 from memorist.file_records import DocumentHit
 from memorist.ids import new_id
 from memorist.profiles.compat import split_use_vector
-from memorist.records import Lens, Recall, RecalledMemory, Reinforcement, Results
+from memorist.profiles.profile import ProfileOptions
+from memorist.records import FACETS, Lens, Recall, RecalledMemory, Reinforcement, Results
+from memorist.schemas import Meta
 from memorist.search.options import apply_options, find_profile, parse_mode
 from memorist.search.pipeline import SearchRequest
 from memorist.search.query import parse_query
@@ -57,20 +75,6 @@ class Searcher:
         if not neighbours:
             return results
         return replace(results, hits=self._resources.pipeline.extend_with_neighbours(results.hits, neighbours))
-
-    def suggest(self, query: object) -> str | None:
-        parsed = parse_query(validation.query_text(query), self._resources.profile.grammar)
-        known, similar = self._store.find_known_terms, self._store.find_similar_words
-        return call_within(self._resources.search_timeout, suggest_query, parsed, known, similar)
-
-    def facets(
-        self, query: object, fields: Sequence[str], *, include_superseded: bool, filters: Mapping[str, Any]
-    ) -> Mapping[str, Mapping[str, int]]:
-        grammar = self._resources.profile.grammar
-        parsed = None if query is None else parse_query(validation.query_text(query), grammar)
-        filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
-        count = self._store.count_facets
-        return call_within(self._resources.search_timeout, count, parsed, filter, (), validation.facets(fields))
 
     def build_request(
         self,
@@ -146,3 +150,79 @@ def _build_recall(request: SearchRequest, results: Results, surface: str) -> Rec
         tuple(memories),
         surface,
     )
+
+
+class Finding(Room):
+    """Searches memories."""
+
+    @operation("POST /search", reads=True, one_project=True, nested="options")
+    def search(
+        self,
+        query: QueryText,
+        *,
+        limit: Annotated[Limit | None, Meta("How many; without it, as many as the profile says, mostly 10")] = None,
+        offset: Annotated[int, Meta("Hits to leave out: pages with the same limit do not overlap", minimum=0)] = 0,
+        mode: Mode = "hybrid",
+        profile: ProfileName | None = None,
+        lens: Annotated[str | None, Meta("The name of a saved lens to search with")] = None,
+        now: Annotated[Time | None, Meta('The time that "last week" counts from')] = None,
+        include_superseded: Annotated[bool, Meta("Also show superseded memories, ranked lower")] = False,
+        include_facts: bool = True,
+        include_documents: Annotated[bool, Meta("Also search indexed files, in one ranking")] = False,
+        detail: Detail = "full",
+        record: RecordMode | None = None,
+        record_session: Annotated[str | None, Meta("The session to record it for")] = None,
+        facets: FacetNames = (),
+        explain: Annotated[bool, Meta("Also tell how the query was parsed")] = False,
+        **options: Unpack[SearchOptions],
+    ) -> Results:
+        """
+        Find memories by word and by meaning, best first.
+
+        Filters hold within both legs, so a page is full whenever enough memories pass. "Last week" in a query counts
+        from `now`. Other options replace those of the profile (`memorist.profiles.Profile`). `include_documents`
+        searches indexed files as well. `offset` leaves out the first hits: pages with the same `limit` do not overlap.
+        """
+        searcher = Searcher(self._resources)
+        filters, others = split_options(options, Finding.search)
+        request = searcher.build_request(
+            query, filters, {**others, "limit": limit, "record": record}, mode=mode, profile=profile, lens=lens,
+            record_session=record_session, include_superseded=include_superseded, now=now, detail=detail,
+            include_facts=include_facts, include_documents=include_documents, offset=offset,
+        )  # fmt: skip
+        return searcher.search(request, facets, explain)
+
+    @operation("GET /suggest", answer="suggestion")
+    def suggest(self, query: QueryText) -> str | None:
+        """Return the query with misspelt words corrected by those of the memories; None where all are known."""
+        parsed = parse_query(validation.query_text(query), self._resources.profile.grammar)
+        known, similar = self._store.find_known_terms, self._store.find_similar_words
+        return call_within(self._resources.search_timeout, suggest_query, parsed, known, similar)
+
+    @operation("POST /facets", reads=True, one_project=True)
+    def facets(
+        self,
+        query: QueryText | None = None,
+        fields: FacetNames = FACETS,
+        *,
+        include_superseded: bool = False,
+        **filters: Unpack[Filters],
+    ) -> Mapping[str, Mapping[str, int]]:
+        """Count memories by the values of fields: all of them, or those that match words of a query."""
+        grammar = self._resources.profile.grammar
+        parsed = None if query is None else parse_query(validation.query_text(query), grammar)
+        filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
+        count = self._store.count_facets
+        return call_within(self._resources.search_timeout, count, parsed, filter, (), validation.facets(fields))
+
+
+def split_options(given: Mapping[str, Any], search: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the filters among the options of a search, and those of its profile; refuse what it does not have."""
+    filters = {name: value for name, value in given.items() if name in Filters.__annotations__}
+    others = {name: value for name, value in given.items() if name not in filters}
+    for name in others:
+        if name not in ProfileOptions.__annotations__:
+            named = signature(search).parameters.values()
+            arguments = [one.name for one in named if one.kind is one.KEYWORD_ONLY]
+            raise InvalidInput(f"a search has no option {name!r}; it has: {', '.join(arguments)}")
+    return filters, others

@@ -7,8 +7,7 @@ from typing import Annotated
 from memorist import validation
 from memorist.arguments import Cursor, Limit, QueryText, Time
 from memorist.contract import operation
-from memorist.engine.paging import check_cursor, next_cursor
-from memorist.engine.room import Room
+from memorist.engine.room import Room, check_cursor, next_cursor
 from memorist.errors import Hint, InvalidInput, NotFound
 from memorist.records import Feedback
 from memorist.schemas import Meta

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from memorist import validation
 from memorist.arguments import Allowances, Cursor, Limit, OwnId, Text
 from memorist.contract import operation
-from memorist.engine.paging import check_cursor, next_cursor, parse_position
-from memorist.engine.room import Room
+from memorist.engine.room import Room, check_cursor, next_cursor, parse_position
 from memorist.errors import Ambiguous, InvalidInput, NotFound
 from memorist.ids import new_id
 from memorist.records import CHAT, ConversationBatch, Memory, Page, Session, SessionContext
@@ -132,7 +131,8 @@ class Sessions(Room):
         Secrets are redacted before anything is stored, unless `redact` is False; `allow` lists exceptions.
         """
         from memorist.importers.conversations import draft_turns, session_id_of
-        from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn
+        from memorist.importers.formats.conversation import ImportedConversation, Turn
+        from memorist.importers.transcripts import ImportProblem
 
         redaction = self._resources.choose_redaction(redact, allow)
         now, role = datetime.now(UTC), validation.required_name(role, "role")

@@ -19,7 +19,7 @@ from memorist.ingest.vectorizer import Progress, offset_progress
 from memorist.profiles import SENTENCE_MODELS
 from memorist.reports import DiscoveredSource, ImportReport, SalvageReport
 from memorist.schemas import Meta
-from memorist.store.export import ExportRecord
+from memorist.store.export import ExportRecord, take_batches
 
 if TYPE_CHECKING:
     from memorist.importers.conversations import ImportOptions
@@ -108,8 +108,8 @@ class Transfer(Room):
         that is open for bytes, too, and the file may be compressed with gzip.
         """
         options = self._check_options(format, project, tools, redact, allow)
-        from memorist.importers import memory_databases
         from memorist.importers.input_file import open_input
+        from memorist.importers.memories import TABLES
 
         with open_input(path) as source:
             try:
@@ -118,7 +118,7 @@ class Transfer(Room):
                     return self._import_folder(source.file, options, progress)
                 if detected == OWN and options.project is not None:
                     raise InvalidInput("an export of Memorist keeps its projects; leave project out")
-                if detected in (OWN, MARKDOWN, _MEM0, *memory_databases.TABLES):
+                if detected in (OWN, MARKDOWN, _MEM0, *TABLES):
                     report = self._import_records(source.file, detected, options, progress)
                 else:
                     report = self._import_conversations(source.file, options, progress)
@@ -219,8 +219,7 @@ class Transfer(Room):
     ) -> Iterator[tuple[set[str], set[str]]]:
         """Yield the ids of conversations, or of memories, in batches: all of them, and those with anything new."""
         from memorist.importers.conversations import ImportCounter, ImportOptions, has_files, read_batches
-        from memorist.importers.export_records import Redactor
-        from memorist.importers.memory_databases import MemoryDatabase
+        from memorist.importers.memories import MemoryDatabase, Redactor
 
         if program.keeps_memories:
             database = MemoryDatabase(path, program.name, None, Redactor(None))
@@ -243,7 +242,7 @@ class Transfer(Room):
         self, file: Path, format: str, options: "ImportOptions", progress: Progress | None
     ) -> ImportReport:
         """Import a file that holds memories as records: an export, notes, memories of mem0 and of other programs."""
-        from memorist.importers.export_records import Redactor
+        from memorist.importers.memories import TABLES, MemoryDatabase, Redactor, read_mem0
 
         redactor = Redactor(options.redaction.allow if options.redaction.on else None)
         if format == OWN:
@@ -256,9 +255,6 @@ class Transfer(Room):
 
             notes = MarkdownFolder(file, options.project, redactor)
             return self._load(notes.read_records(), format, notes.skipped, redactor.counts, progress)
-        from memorist.importers.mem0 import read_mem0
-        from memorist.importers.memory_databases import TABLES, MemoryDatabase
-
         if format in TABLES:
             database = MemoryDatabase(file, format, options.project, redactor)
             return self._load(database.read_records(), format, database.skipped, redactor.counts, progress)
@@ -322,42 +318,36 @@ def salvage(path: str | Path, target: str | Path, *, busy_timeout: float = 30.0)
 
 def _detect_format(file: Path, wanted: object) -> str:
     """Return the format of a file or folder; the formats of conversations are told apart by their own reader."""
-    from memorist.importers import memorist_export, memory_databases, transcripts
+    from memorist.importers import memories, memorist_export, transcripts
     from memorist.importers.markdown_folder import SUFFIXES, has_notes
-    from memorist.importers.mem0 import is_mem0
 
-    formats = (OWN, MARKDOWN, _MEM0, *memory_databases.TABLES, *transcripts.FORMATS)
+    formats = (OWN, MARKDOWN, _MEM0, *memories.TABLES, *transcripts.FORMATS)
     format = None if wanted is None else validation.choice(wanted, formats, "format")
     if not file.exists():
         raise InvalidInput(f"cannot read {file}: there is no such file or folder")
     if format is not None:
-        if file.is_dir() and format in (OWN, _MEM0, *memory_databases.TABLES):
+        if file.is_dir() and format in (OWN, _MEM0, *memories.TABLES):
             raise InvalidInput(f"cannot read {file} as {format}: it is a folder")
         return format
     if file.is_dir():
         return _FOLDER if has_notes(file) else CONVERSATION
     if file.name.lower().endswith(SUFFIXES):
         return MARKDOWN
-    if memory_format := memory_databases.find_memory_format(file):
+    if memory_format := memories.find_memory_format(file):
         return memory_format
     if memorist_export.is_export(file):
         return OWN
-    return _MEM0 if is_mem0(file) else CONVERSATION
+    return _MEM0 if memories.is_mem0(file) else CONVERSATION
 
 
 def _batches(records: Iterable[ExportRecord]) -> Iterator[list[ExportRecord]]:
     """Group records into batches that are worth a transaction and fit in little memory."""
-    batch: list[ExportRecord] = []
-    size = 0
-    for record in records:
-        batch.append(record)
-        chunks = record.fields.get("chunks", ())
-        size += len(record.fields.get("content", "")) + sum(len(chunk["content"]) for chunk in chunks)
-        if len(batch) >= BATCH or size >= _BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+    return take_batches(records, BATCH, _BATCH_CHARACTERS, _count_characters)
+
+
+def _count_characters(record: ExportRecord) -> int:
+    chunks = record.fields.get("chunks", ())
+    return len(record.fields.get("content", "")) + sum(len(chunk["content"]) for chunk in chunks)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from memorist import validation
 from memorist.arguments import MAX_PAGE, Filters, MemoryChanges, MemoryId, MemoryItem, NewMemory, Share, Time, Version
 from memorist.contract import names_unknown, operation
-from memorist.engine.linking import Linking
+from memorist.engine.links import Linking
 from memorist.errors import Ambiguous, InvalidInput, MemoristError, NotFound
 from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import BATCH, Progress

@@ -68,7 +68,7 @@ def _dcg(gains: Sequence[int]) -> float:
     return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, 1))
 
 
-class Estimate(Struct, frozen=True):
+class _Estimate(Struct, frozen=True):
     """A mean with its 95 % confidence interval."""
 
     mean: float
@@ -76,7 +76,7 @@ class Estimate(Struct, frozen=True):
     high: float
 
 
-class Difference(Estimate, frozen=True):
+class _Difference(_Estimate, frozen=True):
     """The mean gain per question; `p` is the probability that chance alone makes one at least as large."""
 
     p: float
@@ -86,16 +86,16 @@ class Difference(Estimate, frozen=True):
         return self.p < 1 - _CONFIDENCE
 
 
-def estimate_means(rows: Sequence[Sequence[float]], seed: int) -> list[Estimate]:
+def estimate_means(rows: Sequence[Sequence[float]], seed: int) -> list[_Estimate]:
     """Return the mean of each column, with the interval of means over rows drawn with replacement."""
     values = np.asarray(rows, np.float64)
     return [
-        Estimate(float(mean), float(low), float(high))
+        _Estimate(float(mean), float(low), float(high))
         for mean, low, high in zip(values.mean(axis=0), *_bootstrap_intervals(values, seed), strict=True)
     ]
 
 
-def estimate_difference(before: Sequence[float], after: Sequence[float], seed: int) -> Difference:
+def estimate_difference(before: Sequence[float], after: Sequence[float], seed: int) -> _Difference:
     """
     Compare two results for the same questions.
 
@@ -109,7 +109,7 @@ def estimate_difference(before: Sequence[float], after: Sequence[float], seed: i
     for rows in _batch_sizes(len(gains)):
         signs = generator.integers(0, 2, (rows, len(gains)), dtype=np.int8) * 2.0 - 1.0
         as_extreme += int((np.abs(signs @ gains) >= observed - _ROUNDING_ERROR).sum())
-    return Difference(float(gains.mean()), float(low), float(high), (as_extreme + 1) / (_RESAMPLES + 1))
+    return _Difference(float(gains.mean()), float(low), float(high), (as_extreme + 1) / (_RESAMPLES + 1))
 
 
 def _bootstrap_intervals(values: NDArray[np.float64], seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

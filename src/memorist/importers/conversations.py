@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from pathlib import Path
 from uuid import UUID, uuid5
 
@@ -19,9 +18,10 @@ from msgspec import Struct, field
 
 from memorist import validation
 from memorist.errors import InvalidInput, MissingExtra
-from memorist.importers.formats.values import parse_label
+from memorist.importers.formats.conversation import ImportedConversation, Turn
+from memorist.importers.formats.values import digest, parse_label
 from memorist.importers.input_file import open_input
-from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn, read_conversations
+from memorist.importers.transcripts import ImportProblem, read_conversations
 from memorist.ingest.redaction import Redaction, redaction_report
 from memorist.ingest.vectorizer import BATCH
 from memorist.ingest.walk import FoundFile, Walk
@@ -188,7 +188,7 @@ def _read_plain_file(
 def session_id_of(conversation: ImportedConversation) -> str:
     """Return the id of its session: the format and its own id, which, as an ending, finds the session too."""
     id = f"{conversation.format}:{conversation.id}"
-    return id if len(id) <= validation.MAX_SESSION_ID else f"{conversation.format}:{_digest(conversation.id)}"
+    return id if len(id) <= validation.MAX_SESSION_ID else f"{conversation.format}:{digest(conversation.id)}"
 
 
 def draft_turns(
@@ -245,11 +245,7 @@ def _derive_turn_id(conversation: ImportedConversation, turn: Turn, repeats: Cou
     if turn.id is not None:
         parts = [*parts[: 1 if _UUID.match(turn.id) else 2], turn.id]
     else:
-        digest = _digest(json.dumps([turn.role, turn.tool, turn.at and turn.at.isoformat(), redact(turn.text)[0]]))
-        repeats[digest] += 1
-        parts += [digest, str(repeats[digest])]
+        hashed = digest(json.dumps([turn.role, turn.tool, turn.at and turn.at.isoformat(), redact(turn.text)[0]]))
+        repeats[hashed] += 1
+        parts += [hashed, str(repeats[hashed])]
     return str(uuid5(_TURN_NAMESPACE, json.dumps(parts)))
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode()).hexdigest()

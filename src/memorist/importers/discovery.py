@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from memorist.config import UserFolders
-from memorist.importers.memory_databases import CLAUDE_MEM, MCP_MEMORY_SERVICE, TABLES
+from memorist.importers.memories import CLAUDE_MEM, MCP_MEMORY_SERVICE, TABLES
 from memorist.importers.transcripts import FORMATS
 
 

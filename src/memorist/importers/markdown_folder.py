@@ -23,9 +23,9 @@ from memorist import validation
 from memorist.atomic_file import make_folder
 from memorist.errors import InvalidInput
 from memorist.ids import shorten_id
-from memorist.importers.export_records import Redactor, derive_id, memory_record, relation_record
 from memorist.importers.formats.values import as_list
-from memorist.importers.json_limits import load_json
+from memorist.importers.input_file import load_json
+from memorist.importers.memories import Redactor, derive_id, memory_record, relation_record
 from memorist.ingest.markdown import split_front_matter
 from memorist.ingest.readers import is_binary, read_bytes
 from memorist.ingest.walk import MAX_FILE_BYTES, FoundFile, Walk
@@ -41,20 +41,7 @@ _WRITTEN_FIELDS = (
     "id", "title", "created_at", "updated_at", "expires_at", "project", "kind", "tags", "sector", "tier", "salience",
     "source", "summary", "pinned", "metadata", "facts", "by_id",
 )  # fmt: skip
-_ADD_FIELDS = (
-    "content",
-    "project",
-    "sector",
-    "tier",
-    "kind",
-    "tags",
-    "source",
-    "title",
-    "summary",
-    "metadata",
-    "id",
-    "expires_at",
-)
+_ADD_FIELDS = tuple(name for name in validation.UPDATABLE if name != "salience")  # which may have been read as text
 _FACT_FIELDS = ("text", "kind", "subject", "predicate", "object", "confidence", "decay_rate")
 
 _NEVER = "9999-12-31T23:59:59.999999+00:00"

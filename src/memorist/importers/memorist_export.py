@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from memorist import validation
 from memorist.errors import InvalidInput
-from memorist.importers.json_limits import check_json
+from memorist.importers.input_file import check_json
 from memorist.nesting import MAX_LEVELS, find_excess
 from memorist.records import SECTORS, TIERS, Lens
-from memorist.store.export import FORMAT, RECORDS, ExportRecord, RecordList, Shape, is_unit_vector
+from memorist.store.export import FORMAT, MEMORY, RECORDS, ExportRecord, RecordList, Shape, is_unit_vector
 
 _END = "end"
 _MAX_LINE_BYTES = 1_000_000_000  # a document is one line, with all its chunks
@@ -249,11 +249,12 @@ def _texts(value: Any) -> list[str]:
     return [_any_text(item) for item in value]
 
 
+# What can be changed of a memory, with times as they are stored.
 _SNAPSHOT_SHAPE: Shape = {
-    "content": "content", "project": "any?", "sector": "sector", "tier": "tier", "kind": "any?", "tags": "texts",
-    "salience": "share", "source": "any?", "title": "any?", "summary": "any?", "metadata": "object",
-    "updated_at": "whole", "expires_at": "whole?",
-}  # fmt: skip
+    name: kind.replace("time", "whole")
+    for name, kind in MEMORY.items()
+    if isinstance(kind, str) and name in (*validation.UPDATABLE, "updated_at")
+}
 
 
 def _snapshot(value: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from msgspec import Struct
 from memorist.errors import InvalidInput
 from memorist.importers.formats.claude_code import CLAUDE_CODE
 from memorist.importers.formats.codex import CODEX
-from memorist.importers.formats.conversation import ConversationBuilder, ImportedConversation, TranscriptFormat, Turn
+from memorist.importers.formats.conversation import ConversationBuilder, ImportedConversation, TranscriptFormat
 from memorist.importers.formats.cursor import CURSOR
 from memorist.importers.formats.gemini import GEMINI
 from memorist.importers.formats.messages import OPENAI, PLAIN_LINES, is_message_list
@@ -31,13 +31,10 @@ from memorist.importers.formats.opencode import OPENCODE
 from memorist.importers.formats.vscode import VSCODE
 from memorist.importers.formats.web_exports import CHATGPT, CLAUDE
 from memorist.importers.formats.zed import ZED
-from memorist.importers.input_file import describe_too_large, max_document_bytes, read_document
-from memorist.importers.json_limits import JsonBudget, check_json
+from memorist.importers.input_file import JsonBudget, check_json, describe_too_large, max_document_bytes, read_document
 from memorist.importers.memorist_export import is_export
 from memorist.store.sqlite.foreign import is_sqlite, open_foreign
 from memorist.validation import choice
-
-__all__ = ["FORMATS", "ImportProblem", "ImportedConversation", "Turn", "read_conversations"]
 
 # In the order in which a file is compared with them
 FORMATS: Mapping[str, TranscriptFormat] = {

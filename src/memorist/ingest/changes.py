@@ -23,7 +23,7 @@ _MAX_BURST_MS = 2_000  # of changes without a pause, before they are reported al
 _POLL_MS = 300  # between looks at files and folders that were named
 
 
-class PathState(Struct, frozen=True):
+class _PathState(Struct, frozen=True):
     """The identity of a file or folder when it was last looked at."""
 
     path: str  # with links resolved
@@ -47,10 +47,10 @@ class Changes:
         """Watch paths until `stop` is set. Changes of `own_files`, which this program writes itself, are ignored."""
         self._watch = _import_watch()
         self._paths, self._own_files, self._stop = [str(path) for path in paths], frozenset(own_files), stop
-        self._last: dict[str, PathState] = {}  # the last state of each path that was there
+        self._last: dict[str, _PathState] = {}  # the last state of each path that was there
         self._now = self._read_states()
 
-    def missing_paths(self) -> dict[str, PathState]:
+    def missing_paths(self) -> dict[str, _PathState]:
         """Return the last state of each named path that was there once and is not now."""
         return {path: self._last[path] for path, state in self._now.items() if state is None and path in self._last}
 
@@ -71,7 +71,7 @@ class Changes:
                     yield first or bool(changes) or before != self._now
                     first = False
 
-    def _read_states(self) -> dict[str, PathState | None]:
+    def _read_states(self) -> dict[str, _PathState | None]:
         states = {path: _read_state(path) for path in self._paths}
         if any(state is None and path in self._last for path, state in states.items()):
             self._stop.wait(_SETTLE_MS / 1000)  # it may be about to be replaced
@@ -79,7 +79,7 @@ class Changes:
         self._last |= {path: state for path, state in states.items() if state}
         return states
 
-    def _watch_events(self, states: dict[str, PathState | None]) -> Any:
+    def _watch_events(self, states: dict[str, _PathState | None]) -> Any:
         try:
             yield from self._watch(
                 *sorted(_folder_identities(states)),
@@ -114,17 +114,17 @@ def _import_watch() -> Any:
     return watch
 
 
-def _read_state(path: str) -> PathState | None:
+def _read_state(path: str) -> _PathState | None:
     try:
         start = find_root(path)
         if start is None:
             return None
         about = os.stat(start.path)
         file = (about.st_size, about.st_mtime_ns) if start.is_file else None
-        return PathState(start.path, about.st_dev, about.st_ino, file)
+        return _PathState(start.path, about.st_dev, about.st_ino, file)
     except OSError:
         return None
 
 
-def _folder_identities(states: dict[str, PathState | None]) -> dict[str, tuple[int, int]]:
+def _folder_identities(states: dict[str, _PathState | None]) -> dict[str, tuple[int, int]]:
     return {state.path: (state.device, state.inode) for state in states.values() if state and state.file is None}

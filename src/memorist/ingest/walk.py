@@ -64,7 +64,7 @@ def may_exist(path: str | Path) -> bool:
     return True
 
 
-class WalkRoot(Struct, frozen=True):
+class _WalkRoot(Struct, frozen=True):
     """A named path: a file, a folder, or a folder with a pattern for the files below it."""
 
     path: str  # absolute, with forward slashes and links resolved
@@ -77,15 +77,15 @@ class WalkRoot(Struct, frozen=True):
         return (self.path.rpartition("/")[0] if self.is_file else self.path.rstrip("/")) + "/"
 
 
-def find_root(path: str) -> WalkRoot | None:
+def find_root(path: str) -> _WalkRoot | None:
     """Return what a path names; None if there is nothing."""
     try:
         if path and os.path.exists(path):
-            return WalkRoot(_resolve(path), is_file=not os.path.isdir(path))
+            return _WalkRoot(_resolve(path), is_file=not os.path.isdir(path))
         parts = Path(path).parts
         wild = next((number for number, part in enumerate(parts) if _WILDCARD.search(part)), None)
         if wild is not None and os.path.isdir(base := os.path.join(".", *parts[:wild])):
-            return WalkRoot(_resolve(base), "/" + "/".join(parts[wild:]))
+            return _WalkRoot(_resolve(base), "/" + "/".join(parts[wild:]))
     except (OSError, ValueError):  # not a name that a file can have
         pass
     return None
@@ -151,7 +151,7 @@ class Walk:
                 return True
         return False
 
-    def _walk_folder(self, root: WalkRoot, tree: "_FolderWalk") -> Iterator[FoundFile | SkippedPath]:
+    def _walk_folder(self, root: _WalkRoot, tree: "_FolderWalk") -> Iterator[FoundFile | SkippedPath]:
         found_any = False
         for item in tree.find_files():
             if isinstance(item, SkippedPath):

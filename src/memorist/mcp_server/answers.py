@@ -12,8 +12,8 @@ from typing import Any
 from msgspec import Struct
 
 from memorist.file_records import DocumentHit
+from memorist.present.codec import timestamp
 from memorist.present.framing import as_data, as_one_line
-from memorist.present.render import timestamp
 from memorist.records import Hit, Memory
 from memorist.text.snippet import preview, strip_marks
 

@@ -12,8 +12,8 @@ from msgspec.structs import asdict
 from memorist import validation
 from memorist.arguments import DEFAULT_TOOL_HITS, Detail, MemoryId
 from memorist.engine import Memorist
+from memorist.engine.context import record_hits, record_last, record_option
 from memorist.engine.project_view import ProjectView
-from memorist.engine.prompts import record_hits, record_last, record_option
 from memorist.engine.sessions import choose_project
 from memorist.errors import InvalidInput, NotFound
 from memorist.ingest.redaction import redaction_report, reported_field
@@ -32,8 +32,9 @@ from memorist.mcp_server.answers import (
     short_line,
 )
 from memorist.mcp_server.tools import ToolSpec, tool
+from memorist.present.codec import timestamp
 from memorist.present.framing import CAUTION, as_data, as_one_line, frame_element
-from memorist.present.render import count_of, timestamp
+from memorist.present.render import count_of
 from memorist.records import Memory, Results, Session, Timeline
 from memorist.schemas import Meta
 from memorist.text.snippet import preview

@@ -254,7 +254,7 @@ def _call_tool(options: ServerOptions, name: str, arguments: dict[str, Any]) -> 
         raise MCPError(types.INVALID_PARAMS, f"there is no tool {quoted!r}; the tools are: {', '.join(schemas)}")
     try:
         if name not in schemas:
-            raise InvalidInput(f"this server is read-only: it does not offer {name}")
+            raise InvalidInput(f"this server does not offer {name}: it is read-only, or serves one project alone")
         given = validate_arguments(name, schemas[name], arguments)
         return _run_with_memory(options, _answer_call, TOOLS[name], given)
     except MemoristError as exc:

@@ -92,7 +92,10 @@ def tool(
 
 
 def list_tools(tools: Iterable[ToolSpec], *, one_project: bool, read_only: bool) -> list[Tool]:
-    """Return the tools of a server: if it is read-only, those that read; if it has one project, without `project`."""
+    """
+    Return the tools of a server: if it is read-only, those that read; if it has one project, those of operations that
+    one project has, without the argument `project`.
+    """
     told: set[str] = set()
     return [
         Tool(
@@ -103,7 +106,7 @@ def list_tools(tools: Iterable[ToolSpec], *, one_project: bool, read_only: bool)
             annotations=spec.annotations,
         )
         for spec in tools
-        if spec.operation.reads or not read_only
+        if (spec.operation.reads or not read_only) and (spec.operation.one_project or not one_project)
     ]
 
 

@@ -2,14 +2,13 @@
 
 import types
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
 from memorist.file_records import DocumentHit
-from memorist.present.render import timestamp
 from memorist.records import Hit
 from memorist.schemas import Schema
 
@@ -29,6 +28,11 @@ _SIMPLE: Mapping[Any, Schema] = {
     type(None): {"type": "null"},
     Any: {},
 }
+
+
+def timestamp(moment: datetime | None) -> str | None:
+    """Return a time as ISO 8601 in UTC, to the second where there is no fraction."""
+    return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def encode(value: Any) -> Any:

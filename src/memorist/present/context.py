@@ -76,11 +76,11 @@ class ContextBlock:
 
     def put_memory_lines(self, name: str, memories: Iterable[Memory]) -> None:
         """Add as many memories as fit, each on a line, in an element of their own."""
-        self._put_lines(name, ((memory.id, index_line(memory)) for memory in memories), are_memories=True)
+        self._put_lines(name, ((memory.id, _index_line(memory)) for memory in memories), are_memories=True)
 
     def put_session_lines(self, name: str, sessions: Iterable[Session]) -> None:
         """Add as many sessions as fit, each on a line, in an element of their own."""
-        self._put_lines(name, ((session.id, session_line(session)) for session in sessions), are_memories=False)
+        self._put_lines(name, ((session.id, _session_line(session)) for session in sessions), are_memories=False)
 
     def _put_lines(self, name: str, lines: Iterable[tuple[str, str]], *, are_memories: bool) -> None:
         taken: dict[str, str] = {}
@@ -153,13 +153,13 @@ def _interleave_sources(hits: Sequence[Hit]) -> list[Hit]:
     return [hit for _, hit in sorted(rounds, key=lambda entry: entry[0])]
 
 
-def index_line(memory: Memory) -> str:
+def _index_line(memory: Memory) -> str:
     """Return a memory on one line: date, id, kind and beginning."""
     about = f"{memory.created_at:%Y-%m-%d} {memory.short_id}" + (f" ({memory.kind})" if memory.kind else "")
     return as_one_line(f"{about}: {preview(memory.summary or memory.title or memory.content, LINE_CHARACTERS)}")
 
 
-def session_line(session: Session) -> str:
+def _session_line(session: Session) -> str:
     """Return a session on one line: date and summary."""
     return as_one_line(f"{session.started_at:%Y-%m-%d}: {preview(session.summary or '', LINE_CHARACTERS)}")
 

@@ -5,13 +5,12 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
-
-from msgspec import Struct
 
 from memorist.file_records import Document, DocumentHit
 from memorist.ids import shorten_id
+from memorist.present.codec import encode, timestamp
 from memorist.records import Fact, Hit, Lens, Memory, Recall, Related, Relation, Results, Session, Timeline
 from memorist.reports import IndexReport
 from memorist.text.snippet import MARK, UNMARK, preview
@@ -31,11 +30,6 @@ _LOCATION_FIELDS = ("path", "title", "breadcrumb", "start_line", "end_line")  # 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 # The same in JSON, which escapes the first 32 itself, and marks of writing direction: an escape loses nothing.
 _ESCAPED_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-
-def timestamp(moment: datetime | None) -> str | None:
-    """Return a time as ISO 8601 in UTC, to the second where there is no fraction."""
-    return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def printable(text: str) -> str:
@@ -63,30 +57,20 @@ def count_of(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
-def _to_json(value: Any) -> Any:
-    """Convert a value to JSON: records by their fields, times as text."""
-    if isinstance(value, datetime):
-        return timestamp(value)
-    if isinstance(value, Mapping):
-        return {key: _to_json(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_to_json(part) for part in value]
-    return record_json(value) if isinstance(value, Struct) else value
-
-
 def record_json(record: Any) -> dict[str, Any]:
     """Convert a record to JSON, field by field."""
-    return _fields_json(record, record.__struct_fields__)
+    fields: dict[str, Any] = encode(record)
+    return fields
 
 
 def memory_json(memory: Memory, detail: str = "full") -> dict[str, Any]:
     """Convert a memory to JSON in the detail it has: `full`, `snippet` or `index`."""
     if detail != "full":
-        origin = {"session": _to_json(memory.session), "valid_until": timestamp(memory.valid_until)}
+        origin = {"session": encode(memory.session), "valid_until": timestamp(memory.valid_until)}
         return _index_json(memory) | origin | ({"snippet": memory.content} if detail == "snippet" else {})
     answer = _fields_json(memory, _MEMORY_FIELDS) | {"facts": [fact_json(fact) for fact in memory.facts]}
     answer |= {"degraded": memory.degraded} if memory.degraded else {}
-    return answer | ({"near": _to_json(memory.near)} if memory.near else {})
+    return answer | ({"near": encode(memory.near)} if memory.near else {})
 
 
 def _index_json(memory: Memory) -> dict[str, Any]:
@@ -95,7 +79,7 @@ def _index_json(memory: Memory) -> dict[str, Any]:
 
 
 def _fields_json(record: Any, names: Iterable[str]) -> dict[str, Any]:
-    return {name: _to_json(getattr(record, name)) for name in names}
+    return {name: encode(getattr(record, name)) for name in names}
 
 
 def fact_json(fact: Fact) -> dict[str, Any]:
@@ -111,7 +95,7 @@ def _hit_json(hit: Hit, *, explain: bool, detail: str = "full") -> dict[str, Any
         "match": list(hit.match),
     }
     if detail != "index":
-        answer |= {"snippet": hit.snippet, "highlights": _to_json(hit.highlights)}
+        answer |= {"snippet": hit.snippet, "highlights": encode(hit.highlights)}
     if detail == "full":
         numbers = _fields_json(hit, ("keyword_score", "similarity", "confidence", "is_superseded"))
         answer |= numbers | memory_json(hit.memory)
@@ -133,7 +117,7 @@ def results_json(results: Results, *, explain: bool) -> dict[str, Any]:
         "degraded": results.degraded,
         "suggestion": results.suggestion,
         "hidden": dict(results.hidden),
-        "facets": _to_json(results.facets),
+        "facets": encode(results.facets),
         "relevant": results.relevant,
         "results": [_hit_json(hit, explain=explain, detail=results.detail) for hit in results],
     }
@@ -260,7 +244,7 @@ def session_line(session: Session, style: Style) -> str:
 
 def related_json(related: Related) -> dict[str, Any]:
     names = ("relation", "further_relations", "similarity")
-    return memory_json(related.memory) | {name: _to_json(getattr(related, name)) for name in names}
+    return memory_json(related.memory) | {name: encode(getattr(related, name)) for name in names}
 
 
 def related_line(related: Related, style: Style) -> str:

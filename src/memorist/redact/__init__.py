@@ -54,19 +54,17 @@ _PLACEHOLDER = r"\[redacted:[a-z0-9-]{1,32}\]"
 def _find_secrets(text: str) -> Iterator[_Span]:
     """Yield all secrets of a text, the surest first; they may overlap."""
     # Loaded late: processes that only read need none.
-    from memorist.redact import assignments, checksums, commands, locations, patterns, tables
+    from memorist.redact import assignments, commands, locations, patterns
 
     # A placeholder becomes a barrier that no pattern reads across.
     text = re.sub(_PLACEHOLDER, lambda found: "\0" * len(found[0]), text)
     lowered = text.replace("\u0130", "i").lower()  # the only letter that gets longer in lower case
     long_words = "\n".join({word for word in text.split() if len(word) >= patterns.MIN_TOKEN_CHARACTERS})
-    yield from patterns.find_secrets_by_pattern(text, long_words)
-    yield from checksums.find_secrets_by_checksum(text, lowered, long_words)
+    yield from patterns.find_secrets_by_pattern(text, lowered, long_words)
     yield from locations.find_secrets_by_location(text, lowered)
     yield from commands.find_secrets_in_commands(text, lowered)
     yield from assignments.find_secrets_by_name(text, lowered)
-    yield from assignments.find_secrets_by_service(text, lowered)
-    yield from tables.find_secrets_in_tables(text, lowered)
+    yield from locations.find_secrets_in_tables(text, lowered)
 
 
 def _drop_allowed(found: list[_Span], text: str, is_allowed: Callable[[str], bool] | None) -> list[_Span]:

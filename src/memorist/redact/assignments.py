@@ -26,7 +26,7 @@ from memorist.redact.locations import find_value, find_value_end
 
 
 def find_secrets_by_name(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
-    """Yield the value assigned to each such name, or else the first random word shortly after it."""
+    """Yield the value assigned to each such name, or else the first random word after it; and keys of services."""
     done = 0
     windows = find_windows(lowered, _NAME_PARTS, _MAX_NAME_CHARACTERS, _MAX_NAME_CHARACTERS)
     for name in (name for window in windows for name in regex(_SECRET_NAMES).finditer(lowered, *window)):
@@ -42,6 +42,7 @@ def find_secrets_by_name(text: str, lowered: str) -> Iterator[tuple[int, int, st
             done = find_value_end(text, start, end)
             yield start, done, _kind_of_name(name[0])
             done = max(done, name.end())
+    yield from _find_by_service(text, lowered)
 
 
 # A password in other languages. Ordinary words follow some of these, so a value has to look like a password.
@@ -186,7 +187,7 @@ _NAME_IN_VALUE = r"pass|pwd|psk|secret|token|(?<!mon)key|auth|cred|jwt"
 _LINE_START = r"(?:\A|\n)[ \t>+-]{0,40}(?:[\"'`*]{0,2}[\w.-]{0,60})\Z"
 
 
-def find_secrets_by_service(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+def _find_by_service(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
     """Yield random values that are assigned to the name of a service, as in `cloudflare: ...`, unless they are ids."""
     for found in regex(_LONG_VALUE).finditer(lowered):
         start, end = found.span(1)

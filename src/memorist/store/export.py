@@ -10,10 +10,10 @@ a memory is superseded.
 import json
 import math
 from base64 import b64encode
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -28,6 +28,8 @@ from memorist.store.writes import as_json, content_hash, identity_hash, is_unhas
 
 FORMAT = 1  # the version of this format; readers refuse fields they do not know, so a new field is no new version
 NORM_TOLERANCE = 0.01  # float16 leaves a unit vector of some thousand dimensions within this of length 1
+
+T = TypeVar("T")
 
 
 class RecordList(Struct, frozen=True, dict=True):
@@ -234,7 +236,7 @@ class _RecordReader:
         """Yield the rows of a table as records, each with its lists."""
         rows = self._connection.stream(_select_rows(records, _SOURCES[records.table]), self._names)
         most = _DOCUMENTS_AT_ONCE if records.table == "documents" else _ROWS_AT_ONCE
-        for batch in _take_batches(rows, most):
+        for batch in take_batches(rows, most, _CHARACTERS_AT_ONCE, _count_characters):
             yield from (record for _, record in self._build(records, batch, type, {}))
 
     def _build(
@@ -319,14 +321,18 @@ def _select_list(records: RecordList) -> str:
     return _select_rows(records, source, f"t.{owner}")
 
 
-def _take_batches(rows: Iterator[Row], most: int) -> Iterator[list[Row]]:
-    """Group rows, so that few queries read their lists, and few rows are held in memory."""
-    batch: list[Row] = []
+def _count_characters(row: Row) -> int:
+    return sum(len(value) for value in row if isinstance(value, str))
+
+
+def take_batches(items: Iterable[T], most: int, most_size: int, size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Group items into batches: up to so many, or until their sizes reach so much, as all are held in memory."""
+    batch: list[T] = []
     size = 0
-    for row in rows:
-        batch.append(row)
-        size += sum(len(value) for value in row if isinstance(value, str))
-        if len(batch) >= most or size >= _CHARACTERS_AT_ONCE:
+    for item in items:
+        batch.append(item)
+        size += size_of(item)
+        if len(batch) >= most or size >= most_size:
             yield batch
             batch, size = [], 0
     if batch:

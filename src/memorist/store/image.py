@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memorist.arguments import NO_FILTER, Filter
-from memorist.records import ASSISTANT, GLOBAL
+from memorist.records import ASSISTANT, GLOBAL, TURN
 from memorist.store.documents import CHUNK_SUFFIX
 from memorist.store.filters import MAX_SCOPE_KEYS, month_ranges, restricts, to_micros
 from memorist.store.inverted_index import IndexedText, InvertedIndex
@@ -47,6 +47,7 @@ _MAX_COUNTS = 20_000  # remembered
 _MAX_SCOPES, _MAX_SCOPE_ROWS = 1000, 10_000_000  # remembered: their number, and the rows of all of them together
 _TEXTS_A_TURN = 4  # tokenized before other threads may go on
 _ROLE = re.compile(r'"role"\s*:\s*"(\w+)"')
+_SAID_BY = re.compile(r'"(?:role|speaker)"\s*:\s*"')
 
 # Of a memory `m`, for `RowChange`. The texts are those of the full-text indexes.
 IMAGE_POSITION = ORIGIN.format("concat(u.position, ' ', u.sid)")
@@ -426,13 +427,28 @@ def _to_columns(rows: Sequence[Sequence[Any] | None], names: Mapping[str, Names]
     found |= {name: [*map(names[name].number, values)] for name, values in named.items()}
     found |= {name: next(rest) for name in ("superseded", "pinned", "recalled", "lengths")}
     metadata, places = rest
-    found["sessions"], found["positions"] = read_places(places)
-    found["by_assistant"] = [*map(is_of_assistant, places, metadata)]
+    turns = list_places_of_turns(places, named["kind"], metadata)
+    found["sessions"], found["positions"] = read_places(turns)
+    found["by_assistant"] = [*map(is_of_assistant, turns, metadata)]
     return {name: np.array(values, _TYPES[name]) for name, values in found.items()}
 
 
+def list_places_of_turns(
+    places: Sequence[str | None], kinds: Sequence[str | None], metadata: Sequence[str]
+) -> list[str | None]:
+    """
+    Return the places in sessions of what was said there; None for a note that was made in a session.
+
+    A turn is of that kind, or its metadata name who spoke. For many rows, parsing all of it takes too long.
+    """
+    return [
+        place if place is not None and (kind == TURN or _SAID_BY.search(about)) else None
+        for place, kind, about in zip(places, kinds, metadata, strict=True)
+    ]
+
+
 def read_places(places: Sequence[str | None]) -> tuple[list[int], list[int]]:
-    """Return the sessions that memories were created in, by their keys, and their positions there."""
+    """Return the sessions of places, by their keys, and the positions there."""
     sessions, positions = [NO_SESSION] * len(places), [NO_POSITION] * len(places)
     for at, place in enumerate(places):
         if place is not None:
@@ -444,8 +460,8 @@ def read_places(places: Sequence[str | None]) -> tuple[list[int], list[int]]:
 
 
 def is_of_assistant(place: str | None, metadata: str) -> bool:
-    """Tell if a memory that was made in a session was said by the assistant."""
-    role = None if place is None else _ROLE.search(metadata)  # for many rows, parsing all of it takes too long
+    """Tell if a turn was said by the assistant."""
+    role = None if place is None else _ROLE.search(metadata)
     return role is not None and role[1] == ASSISTANT
 
 

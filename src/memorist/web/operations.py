@@ -12,7 +12,7 @@ from memorist.contract import Operation, list_operations, operation
 from memorist.embed.onnx_models import OPTIONAL_MODELS
 from memorist.engine.memory import ROOMS, Memorist
 from memorist.engine.room import Room
-from memorist.engine.sample_history import add_sample_history
+from memorist.engine.sample import add_sample_history
 from memorist.evaluate.report import list_runs
 from memorist.profiles import PROFILES
 from memorist.reports import ImportReport

@@ -24,7 +24,7 @@ from starlette.types import Message
 from memorist.contract import MULTIPART, Operation
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, MemoristError
-from memorist.importers.json_limits import UPLOAD_LIMITS, limit_json
+from memorist.importers.input_file import limit_json
 from memorist.reports import ImportReport
 from memorist.schemas import validate_object
 from memorist.web.problems import Refusal
@@ -127,7 +127,7 @@ def import_upload(memory: Memorist, upload: Upload) -> ImportReport:
     """Import an uploaded file, and name places in it by the name it came with."""
     folder = str(upload.file.parent) + os.sep
     try:
-        with limit_json(UPLOAD_LIMITS):
+        with limit_json():
             report = memory.transfer.import_(upload.file, **upload.fields)
     except MemoristError as exc:
         raise type(exc)(str(exc).replace(folder, ""), hint=exc.hint) from exc

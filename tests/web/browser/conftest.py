@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from tabs import WAIT_MS, OpenTab, Tab, log_in, watch
 
 import memorist
-from memorist.engine.sample_history import add_sample_history
+from memorist.engine.sample import add_sample_history
 from node_packages import find_node
 from web_server import TOKEN, WebServer, web_server
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from memorist.errors import InvalidInput
-from memorist.importers.json_limits import load_json
+from memorist.importers.input_file import load_json
 from memorist.validation import MAX_NAME_CHARACTERS, clean
 
 _ROLES = (

@@ -16,7 +16,7 @@ from memorist.importers.formats.values import (
     parse_role,
     parse_time,
 )
-from memorist.importers.json_limits import load_json
+from memorist.importers.input_file import load_json
 
 # ChatGPT: a tree of messages; one branch of it is the conversation
 

@@ -14,8 +14,7 @@ from memorist.importers.formats.values import (
     first_value,
     look_up,
 )
-from memorist.importers.input_file import open_zstd, read_document
-from memorist.importers.json_limits import load_json
+from memorist.importers.input_file import load_json, open_zstd, read_document
 from memorist.store.sqlite.foreign import ForeignDatabase
 
 _TABLES = {"threads": ("id", "summary", "updated_at", "data_type", "data")}
