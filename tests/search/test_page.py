@@ -1,17 +1,17 @@
 """A page of hits is made of memories that are read last."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from candidates import Found, Ranked, to_ranking
 from memorist import Memorist
-from memorist.arguments import NO_FILTER, Filter
+from memorist.arguments import NO_FILTER
 from memorist.profiles import PROFILES
-from memorist.records import Memory as StoredMemory
 from memorist.search.candidates import Places
 from memorist.search.page import build_page
 from memorist.search.query import parse_query
@@ -45,17 +45,17 @@ def test_a_memory_that_was_forgotten_after_it_was_ranked_makes_room_for_the_next
 @pytest.fixture
 def before_the_page_is_read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Have something happen once, after candidates were ranked and before their memories are read."""
-    load = Store.load_memories
+    load = Store.load_page
 
     def arrange(happens: Callable[[], object]) -> None:
         pending = [happens]
 
-        def load_late(self: Store, keys: Sequence[int], filter: Filter) -> dict[int, StoredMemory]:
+        def load_late(self: Store, *arguments: Any) -> dict[int, Any]:
             while pending:
                 pending.pop()()
-            return load(self, keys, filter)
+            return load(self, *arguments)
 
-        monkeypatch.setattr(Store, "load_memories", load_late)
+        monkeypatch.setattr(Store, "load_page", load_late)
 
     return arrange
 

@@ -275,11 +275,9 @@ def _load_memories(
     """Read memories that were ranked, by key, without those that were changed or removed since."""
     keys, times = candidates.keys[places].tolist(), candidates.columns.updated_at[places].tolist()
     ranked_as = {key: from_micros(round(moment * 1e6)) for key, moment in zip(keys, times, strict=True)}
-    found = (each for store in stores for each in store.load_memories(keys, filter).items())
-    memories = {key: memory for key, memory in found if memory.updated_at == ranked_as[key]}
-    parts = {key: part for key in memories if (part := candidates.columns.parts.get(key)) is not None}
-    passages = stores[0].load_passages(model, parts) if parts and model else {}
-    return {key: ReadMemory(memory, passages.get(key)) for key, memory in memories.items()}
+    parts = {key: part for key in keys if (part := candidates.columns.parts.get(key)) is not None}
+    found = (each for store in stores for each in store.load_page(keys, filter, model, parts).items())
+    return {key: ReadMemory(*read) for key, read in found if read[0].updated_at == ranked_as[key]}
 
 
 def _explain(request: SearchRequest, ranked: _RankedPage, ranked_at: float) -> dict[str, Any]:

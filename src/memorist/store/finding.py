@@ -1,5 +1,6 @@
 """Finding: both legs of a search, what ranking looks at, and the memories of a page."""
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -35,7 +36,7 @@ from memorist.store.rows import (
     read_passing,
     select_facts,
 )
-from memorist.store.vectors import Compared, compare_stored, load_passages, vector_column
+from memorist.store.vectors import SPANS, Compared, Span, compare_stored, decode_span, vector_column
 
 
 class FindingStore(StorePart):
@@ -184,17 +185,23 @@ class FindingStore(StorePart):
             found = read_passing(connection, self.namespace, keys.tolist(), NO_FILTER, columns)
         return {key: decode_facts(id, text) for key, id, text in found}
 
-    def load_passages(self, model: Model, parts: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-        """Return the spans of parts of memories, given by their keys and numbers."""
-        with self._pool.reading() as connection:
-            return load_passages(connection, model.name, parts)
-
     def load_memories(self, keys: Sequence[int], filter: Filter) -> dict[int, Memory]:
         """Read memories by key. Those that are gone, or no longer pass the filter, are left out."""
+        return {key: memory for key, (memory, _) in self.load_page(keys, filter, None, {}).items()}
+
+    def load_page(
+        self, keys: Sequence[int], filter: Filter, model: Model | None, parts: Mapping[int, int]
+    ) -> dict[int, tuple[Memory, Span | None]]:
+        """Read memories like `load_memories`, and with them the spans of parts, given by their keys and numbers."""
+        columns, values = memory_columns(past=filter.as_of is not None), {}
+        if model is not None and parts:
+            columns = f"{columns}, case when m.rid in @keys(:parted) then ({SPANS}) end"
+            values = {"model": model.name, "parted": json.dumps([*parts])}
         with self._pool.reading() as connection:
-            columns = memory_columns(past=filter.as_of is not None)
-            found = read_passing(connection, self.namespace, keys, filter, columns)
-            return dict(read_keyed(connection, found, moment_of(filter)))
+            found = read_passing(connection, self.namespace, keys, filter, columns, values)
+            spans = {row[0]: decode_span(row[-1], parts[row[0]]) for row in found if values and row[-1] is not None}
+            memories = read_keyed(connection, [row[:-1] if values else row for row in found], moment_of(filter))
+            return {key: (memory, spans.get(key)) for key, memory in memories}
 
     def load_vector(self, id: str, model: Model, as_of: datetime | None) -> NDArray[np.float32] | None:
         """Return the vector of a memory, or of its text at a time; None if it has none."""

@@ -3,7 +3,6 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,22 @@ from memorist.store.vector_scan import Codes, compare, encode
 
 METRIC = "cosine"
 Halves = NDArray[np.float16]
+Span = tuple[int, int]
 
 _MODEL = "(select model from models where name = :model)"
 _VECTOR = f"(select v.vector from vectors v where v.rid = m.rid and v.model = {_MODEL})"
+_PARTS = f"""
+    select p.rid, p.vector
+    from @keys(:memories) k
+    @then part_vectors p on p.rid = k.value
+    where p.model = {_MODEL}
+    order by p.rid, p.part
+"""
+# Those of a memory `m`: from which character of its content up to which each part goes.
+SPANS = f"""
+    select @list(@array(p.first, p.last))
+    from (select first, last from part_vectors where rid = m.rid and model = {_MODEL} order by part) p
+"""
 _SNAPSHOT = readable_snapshot("t")
 # The vector of the text it had: that of a version with the same text, or its own if the text has not changed.
 _VECTOR_AS_OF = f"""
@@ -298,7 +310,7 @@ def _compare_stored_parts(
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """Yield the places of the wanted memories that have parts, and the similarities of these in their order."""
     places = {key: place for place, key in enumerate(keys.tolist()) if wanted[place]}
-    found = _read_parts(connection, "p.rid, p.vector", model, [*places]) if places else []
+    found = connection.fetch(_PARTS, {"memories": json.dumps([*places]), "model": model}) if places else []
     if not found:
         return
     scores = compare(vector, _to_codes([blob for _, blob in found], len(vector)))
@@ -308,24 +320,10 @@ def _compare_stored_parts(
         yield places[int(owners[start])], scores[start:end]
 
 
-def load_passages(connection: Connection, model: str, parts: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Return the spans of parts, given by the keys of their memories and their numbers there."""
-    found = _read_parts(connection, "p.rid, p.first, p.last", model, [*parts])
-    spans = {key: [(first, last) for _, first, last in rows] for key, rows in groupby(found, key=lambda row: row[0])}
-    return {key: spans[key][part] for key, part in parts.items() if part < len(spans.get(key, ()))}
-
-
-def _read_parts(connection: Connection, columns: str, model: str, keys: Sequence[int]) -> list[tuple[Any, ...]]:
-    return connection.fetch(
-        f"""
-        select {columns}
-        from @keys(:memories) k
-        @then part_vectors p on p.rid = k.value
-        where p.model = {_MODEL}
-        order by p.rid, p.part
-        """,
-        {"memories": json.dumps(keys), "model": model},
-    )
+def decode_span(spans: str, part: int) -> Span | None:
+    """Return the span of a part, given by its number, of a memory whose `SPANS` were read."""
+    listed = json.loads(spans)
+    return tuple(listed[part]) if part < len(listed) else None
 
 
 def _to_codes(blobs: Sequence[bytes], dimensions: int) -> Codes:

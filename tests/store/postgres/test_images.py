@@ -54,6 +54,17 @@ def test_a_search_asks_the_server_for_the_end_of_the_log_and_for_the_page(
     assert trips == ["MainThread"] * 2
 
 
+def test_the_passage_of_a_long_memory_comes_with_the_page(memory: Memorist) -> None:
+    memory.add_many([f"{'herons ' * 3000} {'foxes ' * 3000}", *(f"note {n} about owls" for n in range(20))])
+    hold(memory._resources.store)
+    memory.search("warm up")
+    with count_round_trips() as trips:
+        found = memory.search("foxes", mode="semantic", noise_floor=False)
+
+    assert "foxes" in found[0].snippet
+    assert len(trips) == 2
+
+
 def test_what_was_written_since_is_taken_in_by_a_few_more(memory: Memorist) -> None:
     memory.add_many(f"note {n} about foxes" for n in range(300))
     hold(memory._resources.store)

@@ -21,7 +21,7 @@ from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.vectors import PostgresVectors, quote_text
 from memorist.store.records import EmbeddingJob, Part, Scope
 from memorist.store.rows import memories_table
-from memorist.store.vectors import compare_stored, load_passages, vector_column
+from memorist.store.vectors import SPANS, compare_stored, decode_span, vector_column
 from timeouts import MAX_WAIT_SECONDS
 
 DIMENSIONS = 8
@@ -222,10 +222,13 @@ class TestNearest:
             keys, wholes = np.array([short.key, long.key]), [direction(1, 0.5), direction(0, 1)]
             blobs = [np.asarray(vector, np.float16).tobytes() for vector in wholes]
             compared = compare_stored(connection, MODEL.name, keys, blobs, QUERY, np.ones(2, np.bool_))
-            passages = load_passages(connection, MODEL.name, {long.key: compared.parts[1]})
+            spans = connection.fetch_value(
+                f"select ({SPANS}) from memories m where m.rid = :key", {"key": long.key, "model": MODEL.name}
+            )
         assert [*compared.parts] == [1]
         assert compared.similarities[1] == pytest.approx(1, abs=1e-3)
-        assert passages == {long.key: (5, 15)}
+        assert decode_span(spans, compared.parts[1]) == (5, 15)
+        assert decode_span(spans, 2) is None  # it was embedded anew, and has fewer parts
 
     def test_parts_go_with_the_vector_of_their_memory(self, space: Space) -> None:
         (job,) = space.add("long and longer")
