@@ -98,8 +98,8 @@ def open_memory(
     `reranker` is an object with `score_passages(question, passages, seconds)` to use instead. `surface` says by
     which way searches come: "library", "cli", "hook", "mcp", "chat" or "http". What "hook", "mcp" and "chat" put
     into prompts of agents is recorded, unless `log_recalls` is off. Recalls are kept for `recall_days`, and up to
-    `recall_megabytes` of them. Of a namespace in a file that is searched often, an image of up to `image_megabytes` is
-    kept in memory, beside the vectors.
+    `recall_megabytes` of them. Of a namespace that is searched often, an image of up to `image_megabytes` is kept in
+    memory: beside the vectors of a file, and together with those of a database on a server.
     """
     from memorist.embed.local import CrossEncoder  # only once a memory is opened
 

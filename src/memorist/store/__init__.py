@@ -20,7 +20,10 @@ Decisions and their reasons:
 - An image is made in a thread once searches have cost 0.1 s. Making it costs some 60 µs a text. A process that answers
   one question never pays for it, a server has it after a dozen questions.
 - One log of changes is followed by the image and by the scan of vectors. New memories are known by their rids, which
-  only grow, so adding them in bulk writes nothing to it but their vectors.
+  only grow, so adding them in bulk writes nothing to it but their vectors. On a server, the end of the log is one
+  indexed query, and the memories of a page are another: all that a search asks for where nothing was written.
+- Numbers of that log have no gaps, on PostgreSQL either: the lock of a namespace orders its writers, so each takes the
+  next number. From a sequence, the numbers would have gaps, and a log that was shortened would look like any other.
 - A similarity is that of two int8 codes, wherever it is computed: in memory, or of vectors that were read. Ranking by
   exact vectors as well moved nDCG@10 by .001 at most, and took a quarter of the time of a search to read them. Vectors
   of few dimensions are not rounded.

@@ -37,13 +37,15 @@ _log = logging.getLogger("memorist.store")
 
 _OF_ROW, _OF_TEXT, OF_VECTOR = 1, 2, 4  # what the log says of a change
 _OWN = "in (:namespace, :files)"
-# The first and last change in the log, the last rid, and if there are other namespaces.
+# The first and last change in the log, the last rid, and if there are other namespaces whose words count.
 _POSITION = """
     select coalesce((select min(seq) from changes), 0), coalesce((select max(seq) from changes), 0),
-        coalesce((select max(rid) from memories), 0),
-        exists (select 1 from memories where namespace < :namespace)
-          or exists (select 1 from memories where namespace > :namespace and namespace < :files)
-          or exists (select 1 from memories where namespace > :files)
+        coalesce((select max(rid) from memories), 0), {}
+"""
+_STRANGERS = """
+    exists (select 1 from memories where namespace < :namespace)
+      or exists (select 1 from memories where namespace > :namespace and namespace < :files)
+      or exists (select 1 from memories where namespace > :files)
 """
 _CHANGED = f"""
     select l.seq, (l.what & {_OF_TEXT}) <> 0, l.rid, {IMAGE_COLUMNS}
@@ -114,6 +116,7 @@ class ImageFollower:
     def __init__(self, database: Database, namespace: str, most_bytes: int, *, counts_apart: bool = False) -> None:
         self._database, self._most_bytes, self._counts_apart = database, most_bytes, counts_apart
         self._values = {"namespace": namespace, "files": namespace + CHUNK_SUFFIX}
+        self._position = _POSITION.format("false" if counts_apart else _STRANGERS)
         self._seen: Image | None = None
         self._spent = 0.0  # seconds since there is no image
         self._too_large = 0  # the newest rid when an image was larger than is granted
@@ -179,7 +182,7 @@ class ImageFollower:
             return None if len(changes) >= _MAX_FOLLOWED else _take_in(image, changes, position, beside_others=False)
 
     def _read_position(self, connection: Connection) -> _Position:
-        return _Position(*connection.fetch_value(_POSITION, self._values))
+        return _Position(*connection.fetch_value(self._position, self._values))
 
     def _read_changes(self, connection: Connection, image: Image, limit: int) -> list[Any]:
         values = {"logged": image.logged, "newest": image.newest, "limit": limit}

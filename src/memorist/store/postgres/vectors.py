@@ -172,7 +172,7 @@ class PostgresVectors(MirroredVectors):
     def _try_to_load(self, model: Model, taken: int) -> None:
         # Where it fails, or too many would have to be read, the server goes on to compare them.
         try:
-            with suppress(StoreError, EmbedderError):
+            with suppress(StoreError, EmbedderError, ValueError):  # the last: one is damaged, as `check` will say
                 self.load_mirror(model, taken)
         finally:
             self._next_loads[model.name] = time.monotonic() + _RELOAD_SECONDS
