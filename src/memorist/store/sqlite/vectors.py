@@ -8,8 +8,8 @@ there, so that its memory need not be looked up.
 
 import json
 import threading
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -46,6 +46,12 @@ class SqliteVectors(Vectors):
         self._lock = threading.Lock()
         self._mirrors: dict[str, _Mirror] = {}  # by the name of their model
         renew_after_fork(self)
+
+    def insert(self, connection: Connection, number: int, rows: Sequence[tuple[int, bytes]]) -> None:
+        super().insert(connection, number, rows)
+        if rows:
+            new = "(select value as rid, :model as model from json_each(:keys))"
+            follow_new_vectors(connection, new, {"model": number, "keys": str([rid for rid, _ in rows])})
 
     def _finish_write(self, connection: Connection, model: Model, number: int) -> None:
         """Pack full blocks."""
@@ -414,6 +420,23 @@ def _keep_nearest(keys: Keys, scores: Scores, k: int) -> tuple[Keys, Scores]:
     _, first = np.unique(keys, return_index=True)
     nearest = np.sort(first)[:k]
     return keys[nearest], scores[nearest]
+
+
+def follow_new_vectors(connection: Connection, new: str, values: Mapping[str, Any] | None = None) -> None:
+    """Write what follows new vectors, given by a query for each one's `rid` and `model`: the queues, log and blocks."""
+    connection.execute(f"delete from unembedded where rid in (select rid from {new})", values)
+    connection.execute(f"delete from uncut where rid in (select rid from {new})", values)
+    connection.execute(f"insert into changes(rid, what) select rid, {OF_VECTOR} from {new}", values)
+    connection.execute(
+        f"""
+        insert into vector_blocks(namespace, model, block)
+        select distinct m.namespace, n.model, n.rid >> {BLOCK_BITS}
+        from {new} n cross join memories m on m.rid = n.rid
+        where true
+        on conflict (model, block, namespace) do update set data = null where data is not null
+        """,
+        values,
+    )
 
 
 _BLOCKS = "from vector_blocks where model = ? and namespace = ? order by block"
