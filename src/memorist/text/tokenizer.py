@@ -22,7 +22,7 @@ _ACCENTS = re.compile("[\u0300-\u036f]+")
 _LATIN_END = "\u0250"  # the first character beyond Latin, its accents and extensions
 _SCRIPT_SAMPLE = 1000  # characters of a text that decide which script it is in
 
-# Letters, digits, and the marks that are a part of letters: without them, an Indic word would be cut at each vowel sign.
+# Letters, digits, and marks, which are a part of letters: without them, an Indic word is cut at each vowel sign.
 _MARKED_WORDS = "L* N* Co Mc Mn"
 _UNICODE61 = ("remove_diacritics", "2", "categories", _MARKED_WORDS)
 VARIATION_SELECTORS = re.compile("[\ufe00-\ufe0f]")  # marks, too, but of no letter: of emoji

@@ -6,7 +6,7 @@ delete from _migrations;  -- that of 001-schema.sql takes the place of all
 -- For processes of an older version, which packed no parts.
 drop trigger if exists vector_blocks_without_parts;
 
--- One log of what changed, not two, and one trigger for what follows a vector.
+-- One log of what changed, not two.
 create table changes (
   seq integer primary key autoincrement,
   rid integer not null,
@@ -55,19 +55,6 @@ create trigger sessions_log_liveness after update of deleted_at on sessions begi
   insert into changes(rid, what) select rid, 1 from session_memories where sid = new.sid and usage = 'created';
 end;
 
--- One trigger for a new vector, not one for each thing: to start one takes as long as most of what it does.
-create trigger vectors_log_insert after insert on vectors begin
-  delete from unembedded where rid = new.rid;
-  delete from uncut where rid = new.rid;
-  insert into changes(rid, what) values (new.rid, 4);
-  insert into vector_blocks(namespace, model, block)
-    select m.namespace, new.model, new.rid >> 10
-    from memories m
-    where m.rid = new.rid and not exists (
-      select 1 from vector_blocks b
-      where b.model = new.model and b.namespace = m.namespace and b.block = new.rid >> 10 and b.data is null)
-    on conflict (model, block, namespace) do update set data = null where data is not null;
-end;
 create trigger vectors_log_update after update on vectors begin
   delete from unembedded where rid = new.rid;
   delete from uncut where rid = new.rid;
