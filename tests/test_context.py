@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import memorist
 from memorist import InvalidInput, Memorist
 from memorist.embed.wordpiece import count_tokens
-from memorist.present.context import CAUTION
+from memorist.present.framing import CAUTION
 
 OPENING = "<relevant-context>"
 CLOSING = "</relevant-context>"

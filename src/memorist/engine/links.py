@@ -16,11 +16,10 @@ from memorist.engine.room import Room
 from memorist.errors import EmbedderError, MemoristError
 from memorist.records import Memory, NearDuplicate, Related, Relation
 from memorist.schemas import Meta
-from memorist.search.duplicates import jaccard
+from memorist.search.duplicates import DUPLICATE_THRESHOLD, jaccard, word_set
 from memorist.search.query import MAX_TERMS, parse_query
-from memorist.text.tokenizer import find_unspaced_runs, list_stems, list_tokens, unspaced_bigrams
+from memorist.text.tokenizer import find_unspaced_runs, list_stems, list_tokens
 
-DUPLICATE_THRESHOLD = 0.8  # the share of words that two texts have in common
 _DUPLICATE_CANDIDATES = 20  # most similar memories that are compared word by word with a new one
 _QUERY_WORDS = 12  # the longest words of a text: long words are rare, and a similar text has most of them
 _QUERY_CHARACTERS = 2000  # of a text, from which those are taken
@@ -179,8 +178,3 @@ def _list_looked_up(content: str) -> dict[str, str]:
         return {}  # they are indexed as pairs of characters
     words = dict(zip(list_stems(content), list_tokens(content), strict=True))
     return words if len(words) <= MAX_TERMS else {}
-
-
-def word_set(text: str) -> frozenset[str]:
-    """Return the stems of a text; of scripts that put no space between words, pairs of characters."""
-    return frozenset(list_stems(f"{text} {unspaced_bigrams(text) or ''}"))

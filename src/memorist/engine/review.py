@@ -23,7 +23,6 @@ from memorist.arguments import (
     Time,
 )
 from memorist.contract import local_only, operation
-from memorist.engine.links import DUPLICATE_THRESHOLD, word_set
 from memorist.engine.room import Room, parse_position
 from memorist.errors import InvalidInput, NotFound
 from memorist.ingest.vectorizer import Progress
@@ -31,7 +30,7 @@ from memorist.records import SUPERSEDES, Memory, Related
 from memorist.redact import redact
 from memorist.schemas import Meta
 from memorist.search.contradictions import find_differences
-from memorist.search.duplicates import find_near_duplicates, jaccard
+from memorist.search.duplicates import DUPLICATE_THRESHOLD, find_near_duplicates, jaccard, word_set
 from memorist.search.signals import with_effective_confidence
 from memorist.text.tokenizer import list_stems
 from memorist.views import (

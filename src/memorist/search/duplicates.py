@@ -13,10 +13,17 @@ from collections.abc import Iterable
 from itertools import islice
 
 from memorist.errors import InvalidInput
+from memorist.text.tokenizer import list_stems, unspaced_bigrams
 
+DUPLICATE_THRESHOLD = 0.8  # the share of words in common from which two texts say almost the same
 _SIGNATURE_BITS = 128  # tells most texts apart without comparing their words
 LARGE_GROUP = 32  # texts; from here on it pays to skip a whole group at once
 _SLACK = 1e-9  # for floating point, in which 0.07 * 100 is a little more than 7
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the stems of a text; of scripts that put no space between words, pairs of characters."""
+    return frozenset(list_stems(f"{text} {unspaced_bigrams(text) or ''}"))
 
 
 def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
@@ -25,7 +32,9 @@ def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
     return shared / (len(a) + len(b) - shared) if shared else 0.0
 
 
-def find_near_duplicates(texts: Iterable[tuple[int, frozenset[str]]], threshold: float = 0.8) -> list[tuple[int, ...]]:
+def find_near_duplicates(
+    texts: Iterable[tuple[int, frozenset[str]]], threshold: float = DUPLICATE_THRESHOLD
+) -> list[tuple[int, ...]]:
     """
     Return groups of keys whose texts resemble each other, directly or through others of the group.
 

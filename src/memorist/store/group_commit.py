@@ -31,10 +31,9 @@ class _Waiting(Generic[Given, Answer]):
 
 
 class GroupCommit(Generic[Given, Answer]):
-    """Hands what threads give to `write`, which answers each in one transaction, all of them or none."""
+    """The threads that wait to write, and the one that writes for them."""
 
-    def __init__(self, write: Callable[[Sequence[Given]], Sequence[Answer]]) -> None:
-        self._write = write
+    def __init__(self) -> None:
         self.after_fork()
         renew_after_fork(self)
 
@@ -49,10 +48,11 @@ class GroupCommit(Generic[Given, Answer]):
         """The number of threads that wait for the one that writes."""
         return len(self._waiting)
 
-    def write(self, given: Given) -> Answer:
+    def write(self, given: Given, write: Callable[[Sequence[Given]], Sequence[Answer]]) -> Answer:
+        """Have `write` answer what is given, which it does in one transaction with what other threads have given it."""
         # Ctrl-C, which may come between any two lines, would leave the others waiting; only this thread meets it.
         if threading.current_thread() is threading.main_thread():
-            return self._write([given])[0]
+            return write([given])[0]
         own = _Waiting[Given, Answer](given)
         with self._lock:
             self._waiting.append(own)
@@ -60,15 +60,15 @@ class GroupCommit(Generic[Given, Answer]):
         if not own.leads:
             own.woken.acquire()
         if own.leads:
-            self._lead()
-        return own.answer[0] if own.answer else self._write([given])[0]
+            self._lead(write)
+        return own.answer[0] if own.answer else write([given])[0]
 
-    def _lead(self) -> None:
+    def _lead(self, write: Callable[[Sequence[Given]], Sequence[Answer]]) -> None:
         """Write for all that wait by now, then let the first of those that came meanwhile write for the rest."""
         with self._lock:
             group, self._waiting = self._waiting[:_MAX_TOGETHER], self._waiting[_MAX_TOGETHER:]
         try:
-            for one, answer in zip(group, self._write([one.given for one in group]), strict=True):
+            for one, answer in zip(group, write([one.given for one in group]), strict=True):
                 one.answer.append(answer)
         except Exception:
             if len(group) == 1:

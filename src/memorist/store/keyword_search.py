@@ -186,8 +186,7 @@ def is_raw_stemmed(expression: str, *, stemmed: bool) -> bool:
 
 def _match_raw_texts(texts: Mapping[int, Mapping[str, str]], expression: str, *, stemmed: bool) -> set[int]:
     """Return the texts that match an expression in the index's own syntax, by an index made of them."""
-    stem = "porter " if stemmed else ""
-    tokenize = f"tokenize = '{stem}unicode61 remove_diacritics 2'"
+    tokenize = tokenizer.fts5_option(stemmed=stemmed)
     with closing(apsw.Connection(":memory:")) as index, suppress(apsw.SQLError):
         index.execute(f"create virtual table then_text using fts5({', '.join(INDEX_COLUMNS)}, {tokenize})")
         index.executemany(

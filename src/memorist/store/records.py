@@ -32,7 +32,7 @@ class RecallLimits(Struct, frozen=True):
         return cls(validation.number(days, "recall_days", *validation.RECALL_DAYS), int(size * 1e6))
 
 
-class EmbeddingJob(NamedTuple):
+class EmbeddingJob(Struct, frozen=True, gc=False):
     """A memory that needs a vector, made of its title and content as they are now."""
 
     key: int
@@ -74,7 +74,7 @@ class ReadyVectors(Struct, frozen=True):
             return singles[0]
         model = given[0][1].model
         given = [(place, one) for place, one in given if one.model == model]
-        jobs = [one.texts[0]._replace(key=place) for place, one in given]
+        jobs = [replace(one.texts[0], key=place) for place, one in given]
         parts = [replace(part, job=job) for job, (_, one) in zip(jobs, given, strict=True) for part in one.parts]
         vectors = [*(one.vectors[:1] for _, one in given), *(one.vectors[1:] for _, one in given)]
         return cls(model, jobs, parts, np.concatenate(vectors))

@@ -4,8 +4,9 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from memorist.arguments import NO_FILTER, Filter
@@ -97,7 +98,7 @@ _TEXTS_AT_ONCE = 1000
 _SWEPT_AT_ONCE = 100  # expired memories that a write erases
 
 
-class _Written(NamedTuple):
+class _Written(Struct, frozen=True, gc=False):
     """The memory that holds a draft, if it is new, and the job for its vectors, unless it needs none."""
 
     rid: int
@@ -120,7 +121,7 @@ class Store(FindingStore):
         self.agent_files = AgentFileStore(self._pool, namespace)
         self.feed = FeedStore(self._pool, namespace)
         self.inspection = InspectionStore(self._pool, namespace)
-        self._adding = GroupCommit(self._add_together)
+        self._adding = GroupCommit[NewMemory, AddResult]()
 
     @cached_property
     def documents(self) -> DocumentStore:
@@ -162,7 +163,7 @@ class Store(FindingStore):
 
         Behind a `wall` around one project, the id that a caller chose is a name within that project.
         """
-        return self._adding.write(NewMemory(draft, reinforcement, ready, wall))
+        return self._adding.write(NewMemory(draft, reinforcement, ready, wall), self._add_together)
 
     def _add_together(self, given: Sequence[NewMemory]) -> list[AddResult]:
         """Add memories in one transaction."""

@@ -34,7 +34,7 @@ from memorist.config import SECRETS, LoadedSettings, conceal_password
 from memorist.contract import EVENTS, LINES, MULTIPART, Operation
 from memorist.engine.memory import Memorist
 from memorist.engine.project_view import ProjectView, within_namespace
-from memorist.present.codec import encode
+from memorist.present.codec import encode_json
 from memorist.records import Memory
 from memorist.schemas import Schema
 from memorist.time_limit import cancel_with
@@ -383,7 +383,7 @@ def _call(
     headers |= {"ETag": f'"{answer.version}"'} if isinstance(answer, Memory) else {}
     if operation.returns is type(None):
         answer = arguments[operation.path_parameters[0]]  # of what is gone
-    content = encode(answer) if operation.member is None else {operation.member: encode(answer)}
+    content = answer if operation.member is None else {operation.member: answer}
     return _json_response(content, operation.status, headers)
 
 
@@ -459,7 +459,7 @@ async def _import(
     def work() -> Response:
         with state.options.memories.use(namespace) as memory:
             report = import_upload(memory, upload)
-        return _json_response(encode(report), operation.status, {"Cache-Control": "no-store"})
+        return _json_response(report, operation.status, {"Cache-Control": "no-store"})
 
     try:
         # Not given up half-way: what is imported is kept, and the folder is removed at its end.
@@ -523,8 +523,7 @@ class _Stream(StreamingResponse):
 
 
 def _json_response(content: Any, status: int, headers: Mapping[str, str]) -> Response:
-    body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    return Response(body, status, dict(headers), "application/json")
+    return Response(encode_json(content), status, dict(headers), "application/json")
 
 
 async def _send_document(request: Request) -> Response:

@@ -5,8 +5,8 @@ The vectors of memories and of their parts on SQLite: packed into blocks, which 
 """
 
 import json
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from memorist.arguments import NO_FILTER, Filter
 from memorist.records import Model
 from memorist.store.database import Connection
 from memorist.store.filters import MAX_LISTED_KEYS, indexed_conditions
+from memorist.store.image_follower import OF_VECTOR
 from memorist.store.key_set import Keys, decode_keys
 from memorist.store.metadata_index import MetadataIndex
 from memorist.store.records import NO_MATCHES, PART_BITS, Matches, Scope, VectorMatches
@@ -41,6 +42,12 @@ class SqliteVectors(MirroredVectors):
     """The vectors of one namespace, and a scan of them in memory."""
 
     _tables = ("vectors", "old_vectors", "vector_blocks")
+
+    def insert(self, connection: Connection, number: int, rows: Sequence[tuple[int, bytes]]) -> None:
+        super().insert(connection, number, rows)
+        if rows:
+            new = "(select value as rid, :model as model from json_each(:keys))"
+            follow_new_vectors(connection, new, {"model": number, "keys": str([rid for rid, _ in rows])})
 
     def _finish_write(self, connection: Connection, model: Model, number: int) -> None:
         """Pack full blocks."""
@@ -212,6 +219,23 @@ def _load_mirror(connection: Connection, namespace: str, model: Model) -> Vector
                 if part_data is not None:
                     add_parts(*unpack(part_data, dimensions))
     return mirror
+
+
+def follow_new_vectors(connection: Connection, new: str, values: Mapping[str, Any] | None = None) -> None:
+    """Write what follows new vectors, given by a query for each one's `rid` and `model`: the queues, log and blocks."""
+    connection.execute(f"delete from unembedded where rid in (select rid from {new})", values)
+    connection.execute(f"delete from uncut where rid in (select rid from {new})", values)
+    connection.execute(f"insert into changes(rid, what) select rid, {OF_VECTOR} from {new}", values)
+    connection.execute(
+        f"""
+        insert into vector_blocks(namespace, model, block)
+        select distinct m.namespace, n.model, n.rid >> {BLOCK_BITS}
+        from {new} n cross join memories m on m.rid = n.rid
+        where true
+        on conflict (model, block, namespace) do update set data = null where data is not null
+        """,
+        values,
+    )
 
 
 _BLOCKS = "from vector_blocks where model = ? and namespace = ? order by block"
