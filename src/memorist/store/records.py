@@ -88,13 +88,9 @@ class NewMemory(NamedTuple):
     ready: ReadyVectors | None
     wall: Filter
 
-    @property
-    def is_named(self) -> bool:
-        return self.wall.restricted and self.draft.if_exists is not None
-
-    def together_with(self) -> tuple[Reinforcement, Filter, str | None]:
-        """Return what is the same in all that are written by the same statements; names are looked up one by one."""
-        return self.reinforcement, self.wall, self.draft.id if self.is_named else None
+    def together_with(self) -> tuple[Reinforcement, Filter, int | None]:
+        """Return what is the same in all that are written by the same statements: one with a name has its own."""
+        return self.reinforcement, self.wall, None if self.draft.if_exists is None else id(self)
 
 
 class AddResult(Struct, frozen=True):
