@@ -1,12 +1,14 @@
 """
 Measure what HTTP costs a search, and how the server bears many clients.
 
-    python bench/http.py --data DIR [--size 100000] [--searches 200] [--clients 50] [--seconds 60] [--json]
+    python bench/http.py --data DIR [--size 100000] [--workers 2] [--clients 50] [--seconds 60] [--json]
 
-The same questions are asked in turns in this process and over a kept connection to a server process on the same
-database, both warm: the ratio of the medians is the cost of HTTP. Then so many clients at once ask the server for so
-many seconds; errors, the 50th and 99th percentile, and the server's memory at the start, in the middle and at the end
-are reported. The data is that of bench/core.py: DIR contains `locomo`.
+The same questions are asked in turns in this process and over a kept connection to a server of one worker on the same
+database, both warm: the ratio of the medians is the cost of HTTP. Then many clients at once ask a server of several
+workers, in turns with as many processes that ask the library: the ratio of the searches a second is the cost of
+serving. Where other programs are at work, more threads get more of the processors, so compare the time of the processor
+that a search takes. Errors, the 50th and 99th percentile, and the memory of all workers after each turn are reported,
+too. The data is that of bench/core.py: DIR contains `locomo`. It needs Linux.
 """
 
 import argparse
@@ -17,7 +19,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,22 +32,27 @@ sys.path.append(str(HERE))
 import numpy as np  # noqa: E402
 
 import corpus  # noqa: E402
+import http_load  # noqa: E402
 import memorist  # noqa: E402
 from memorist import Memorist  # noqa: E402
 
 TARGET_RATIO = 1.3  # at most, at p50
+TARGET_LOAD_RATIO = 0.7  # at least, of the searches a second of as many processes of the library
 TOKEN = "a-token-for-the-bench-0123456789"
-LIMIT = 10
+LIMIT = http_load.LIMIT
 START_SECONDS = 60.0
+WARM_UP_SECONDS = 4.0
+IDLE_SHARE = 0.1  # of one processor, that a server takes at most while it has nothing to do
 
 
 @contextmanager
-def serve(database: Path) -> Iterator[tuple[str, int]]:
+def serve(database: Path, workers: int) -> Iterator[tuple[str, int]]:
     """Run a server, and give its address and process."""
     environment = os.environ | {"MEMORIST_HTTP_TOKEN": TOKEN}
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "memorist", "--db", str(database), "serve", "--port", "0"],
+            [sys.executable, "-m", "memorist", "--db", str(database), "serve", "--port", "0",
+             "--workers", str(workers)],
             env=environment, cwd=database.parent, stderr=errors,
         )  # fmt: skip
         try:
@@ -83,55 +89,77 @@ def compare_searches(memory: memorist.Memorist, remote: Memorist, questions: Seq
     return medians | {"ratio": medians["over_http_ms"] / medians["in_process_ms"]}
 
 
-def load(url: str, pid: int, questions: Sequence[str], clients: int, seconds: float) -> dict[str, Any]:
-    """Ask from many clients at once; return the number of answers and errors, percentiles, and the server's memory."""
-    times: list[list[float]] = [[] for _ in range(clients)]
-    errors: list[str] = []
-    end = time.monotonic() + seconds
-
-    def ask(number: int) -> None:
-        with memorist.connect(url, token=TOKEN) as remote:
-            turn = number
-            while time.monotonic() < end:
-                started = time.perf_counter()
-                try:
-                    remote.search(questions[turn % len(questions)], limit=LIMIT)
-                except memorist.MemoristError as exc:
-                    errors.append(str(exc))
-                times[number].append((time.perf_counter() - started) * 1000)
-                turn += clients
-
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(clients)]
-    for thread in threads:
-        thread.start()
-    sizes = []
-    for part in (0.1, 0.5, 1.0):  # not before all clients are at work
-        time.sleep(max(0.0, end - seconds * (1 - part) - time.monotonic()))
-        sizes.append(_measure_memory(pid))
-    for thread in threads:
-        thread.join()
-    all_times = [one for some in times for one in some]
-    p50, p99 = np.percentile(all_times, (50, 99))
+def compare_load(
+    url: str, server: int, database: Path, questions: Sequence[str], options: argparse.Namespace
+) -> dict[str, Any]:
+    """Have many clients ask the server, in turns with as many processes of the library as the server has workers."""
+    host, _, port = url.removeprefix("http://").rpartition(":")
+    seconds = options.seconds / options.rounds
+    load, sizes, searches = http_load.Load(), [], 0
+    busy = {"library": 0.0, "server": 0.0, "clients": 0.0}
+    with http_load.library_processes(database, questions, options.workers) as library:
+        for _ in range(2):
+            http_load.ask_from_many((host, int(port)), TOKEN, questions, options.clients, WARM_UP_SECONDS)
+            _wait_until_idle(server)
+        for _ in range(options.rounds):
+            with _add_busy(busy, "library", library.pids):
+                searches += library.count_searches(seconds)
+            with _add_busy(busy, "server", _list_processes(server)), _add_busy(busy, "clients", [os.getpid()]):
+                answered = http_load.ask_from_many((host, int(port)), TOKEN, questions, options.clients, seconds)
+            load.times += answered.times
+            load.errors += answered.errors
+            sizes.append(_measure_memory(server))
+    p50, p99 = np.percentile(load.times, (50, 99))
     return {
-        "clients": clients,
-        "seconds": seconds,
-        "answers": len(all_times),
-        "errors": len(errors),
-        "per_second": len(all_times) / seconds,
+        "clients": options.clients,
+        "seconds": options.seconds,
+        "answers": load.answers,
+        "errors": len(load.errors),
+        "per_second": load.answers / options.seconds,
+        "library_per_second": searches / options.seconds,
+        "ratio": load.answers / searches,
+        "target": TARGET_LOAD_RATIO,
+        "busy_ms": {
+            name: seconds * 1000 / (searches if name == "library" else load.answers) for name, seconds in busy.items()
+        },
         "p50_ms": float(p50),
         "p99_ms": float(p99),
         "memory_mib": sizes,
-        "first_errors": errors[:3],
+        "first_errors": load.errors[:3],
     }
 
 
-def _measure_memory(pid: int) -> float | None:
-    """Return the resident memory of a process in MiB, where the system tells."""
-    try:
-        found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-    except OSError:
-        return None
-    return round(int(found[1]) / 1024, 1) if found else None
+@contextmanager
+def _add_busy(busy: dict[str, float], name: str, processes: Sequence[int]) -> Iterator[None]:
+    """Add the seconds of the processor that some processes take within a block."""
+    before = sum(map(_read_busy, processes))
+    yield
+    busy[name] += sum(map(_read_busy, processes)) - before
+
+
+def _read_busy(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _wait_until_idle(server: int) -> None:
+    """Wait until every worker has read its image and the index of words, which goes on after the first answers."""
+    busy = [0.0]
+    while len(busy) < 3 or busy[-1] > busy[-2] + IDLE_SHARE:
+        time.sleep(1)
+        busy.append(sum(map(_read_busy, _list_processes(server))))
+
+
+def _list_processes(server: int) -> list[int]:
+    """Return a server's process and its workers."""
+    children = Path(f"/proc/{server}/task").glob("*/children")
+    return [server, *(int(child) for file in children for child in file.read_text().split())]
+
+
+def _measure_memory(server: int) -> float:
+    """Return the resident memory of a server with its workers in MiB."""
+    statuses = [Path(f"/proc/{process}/status").read_text() for process in _list_processes(server)]
+    return round(sum(map(int, re.findall(r"VmRSS:\s+(\d+)", "".join(statuses)))) / 1024, 1)
 
 
 def main() -> None:
@@ -140,7 +168,9 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir(), "memorist-bench"), metavar="DIR")
     parser.add_argument("--size", type=int, default=100_000, help="memories (default %(default)s)")
     parser.add_argument("--searches", type=int, default=200, help="questions, asked both ways (default %(default)s)")
+    parser.add_argument("--workers", type=int, default=2, help="of the server under load (default %(default)s)")
     parser.add_argument("--clients", type=int, default=50, help="at once (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=4, help="turns that they share the time in (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=60.0, help="of load (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
@@ -148,10 +178,16 @@ def main() -> None:
     halves = corpus.load(options.data, options.cache, None)
     database = corpus.build_database(halves, options.size, options.cache, real=False)
     questions = halves.questions[: options.searches]
-    with memorist.open(database) as memory, serve(database) as (url, pid):
-        with memorist.connect(url, token=TOKEN) as remote:
-            compared = compare_searches(memory, remote, questions)
-        loaded = load(url, pid, questions, options.clients, options.seconds) if options.clients else {}
+    with (
+        memorist.open(database) as memory,
+        serve(database, 1) as (url, _),
+        memorist.connect(url, token=TOKEN) as remote,
+    ):
+        compared = compare_searches(memory, remote, questions)
+    loaded: dict[str, Any] = {}
+    if options.clients:
+        with serve(database, options.workers) as (url, server):
+            loaded = compare_load(url, server, database, questions, options)
     results = {"size": options.size, "target": TARGET_RATIO, **compared, "load": loaded}
     if options.json:
         print(json.dumps(results))
@@ -163,8 +199,19 @@ def main() -> None:
     )
     print(f"{ratio:.2f}x at p50 (target {TARGET_RATIO}x at most), {options.size:,} memories")
     if loaded:
-        print(f"{loaded['clients']} clients  {loaded['answers']:,} answers in {loaded['seconds']:g} s,", end=" ")
-        print(f"{loaded['errors']} errors, p50 {loaded['p50_ms']:.0f} ms, p99 {loaded['p99_ms']:.0f} ms,", end=" ")
+        print(
+            f"{loaded['clients']} clients  {loaded['per_second']:.0f} searches/s of {options.workers} workers,", end=" "
+        )
+        print(f"{loaded['library_per_second']:.0f} of as many processes of the library:", end=" ")
+        print(f"{loaded['ratio']:.2f}x (target {TARGET_LOAD_RATIO}x at least)")
+        cost = {name: f"{milliseconds:.2f} ms" for name, milliseconds in loaded["busy_ms"].items()}
+        print(
+            f"  of the processor, a search takes {cost['library']} in the library and {cost['server']} in a worker,",
+            end=" ",
+        )
+        print(f"and {cost['clients']} in the clients")
+        print(f"  {loaded['answers']:,} answers in {loaded['seconds']:g} s, {loaded['errors']} errors,", end=" ")
+        print(f"p50 {loaded['p50_ms']:.0f} ms, p99 {loaded['p99_ms']:.0f} ms,", end=" ")
         print(f"memory {' → '.join(map(str, loaded['memory_mib']))} MiB")
 
 

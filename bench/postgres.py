@@ -168,9 +168,9 @@ def _measure_recall(leg: PostgresVectors, questions: Vectors, scopes: Sequence[S
     exact._can_use_index = lambda *_: False  # type: ignore[method-assign]
     shares = []
     for question, scope in zip(questions, scopes, strict=True):
-        nearest = exact.find_nearest(MODEL, question, scope, CANDIDATES).matches[:RECALL_RANK]
-        found = leg.find_nearest(MODEL, question, scope, CANDIDATES).matches[:RECALL_RANK]
-        shares.append(sum(match.score >= nearest[-1].score for match in found) / len(nearest))
+        nearest = exact.find_nearest(MODEL, question, scope, CANDIDATES).matches.scores[:RECALL_RANK]
+        found = leg.find_nearest(MODEL, question, scope, CANDIDATES).matches.scores[:RECALL_RANK]
+        shares.append(np.count_nonzero(found >= nearest[-1]) / len(nearest))
     return float(np.mean(shares))
 
 

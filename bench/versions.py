@@ -99,6 +99,8 @@ def serve(options: argparse.Namespace) -> None:
     vectors = dict(zip(halves.questions, halves.question_vectors, strict=True))
 
     class GivenVectors(LocalEmbedder):
+        is_loaded = True  # otherwise each search begins to read the vectors beside loading the model
+
         def embed_query(self, text: str) -> Any:
             return vectors[text]
 

@@ -11,6 +11,7 @@ from memorist.arguments import NO_FILTER, Filter
 from memorist.profiles.profile import ALL_COLUMNS
 from memorist.records import Match, Query
 from memorist.search.query import parse_query
+from memorist.store.image_follower import ImageFollower
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.keyword import PostgresKeywordIndex
 from memorist.store.postgres.text_index import index_queued
@@ -65,7 +66,7 @@ def open_pair(path: Path, url: str, namespace: str = "default") -> IndexPair:
     database = PostgresDatabase(url, namespace=namespace)
     database.before_commit = index_queued
     copy_memories(path, database, namespace)
-    return IndexPair(store, database, PostgresKeywordIndex(namespace))
+    return IndexPair(store, database, PostgresKeywordIndex(namespace, ImageFollower(database, namespace, 0)))
 
 
 def copy_memories(path: Path, database: PostgresDatabase, namespace: str) -> None:

@@ -1,4 +1,8 @@
-"""Statements of SQLite: those that Memorist runs, recorded or counted, and those that a test runs without Memorist."""
+"""
+Statements: those that Memorist runs on SQLite, recorded or counted, and its round trips to a PostgreSQL server.
+
+Beside them, statements of SQLite that a test runs without Memorist.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -7,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import pytest
+
+from memorist.store.postgres.pool import LimitedConnection
 
 Statement = tuple[str, Any]
 
@@ -53,6 +60,21 @@ def count_steps() -> Iterator[list[int]]:
         yield steps
     finally:
         apsw.connection_hooks.remove(hook)
+
+
+@contextmanager
+def count_round_trips() -> Iterator[list[str]]:
+    """Yield a list of the names of the threads that wait for a PostgreSQL server, once for each round trip."""
+    waits: list[str] = []
+    wait = LimitedConnection.wait
+
+    def count(self: LimitedConnection, *arguments: Any, **options: Any) -> Any:
+        waits.append(threading.current_thread().name)
+        return wait(self, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LimitedConnection, "wait", count)
+        yield waits
 
 
 def read_rows(path: Path, sql: str, *values: Any) -> list[tuple[Any, ...]]:

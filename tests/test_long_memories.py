@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import apsw
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -25,6 +24,8 @@ from memorist.ingest.vectorizer import (
     part_length,
 )
 from memorist.store.records import EmbeddingJob
+from memorist.store.sqlite.dialect import SqliteConnection
+from memorist.store.sqlite.vectors import follow_new_vectors
 from memorist.store.writes import content_hash
 from statements import read_rows
 
@@ -505,7 +506,7 @@ class TestFromBeforeThereWereParts:
         memorist.open(path, embedder="none").close()
         model = model or ShortSighted()
         limit = 150 if isinstance(model, BySentence) else 512  # characters
-        database = apsw.Connection(str(path))
+        database = SqliteConnection(str(path))
         database.execute("insert into models(model, name, dimensions) values (1, ?, 64)", (model.model_id,))
         for number, text in enumerate(texts, 1):
             database.execute(
@@ -520,6 +521,7 @@ class TestFromBeforeThereWereParts:
             vector = np.array(model.embed([text])[0], np.float32)
             half = (vector / np.linalg.norm(vector)).astype(np.float16)
             database.execute("insert into vectors(rid, model, vector) values (?, 1, ?)", (number, half.tobytes()))
+        follow_new_vectors(database, "vectors")
         database.execute("insert into uncut(rid) select rid from memories where length(content) > ?", (limit,))
         database.close()
 

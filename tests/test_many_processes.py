@@ -15,7 +15,7 @@ import memorist
 from answers import all_texts
 from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist, NotFound, StoreBusy
-from memorist.store.sqlite import image_follower
+from memorist.store.sqlite import maintenance
 from processes import FORK_OPTIONS, expect, forks, read_line, send_line, start_program, wait_for_end
 from timeouts import MAX_WAIT_SECONDS
 
@@ -390,7 +390,7 @@ def test_a_purge_by_another_process_does_not_disturb_a_warm_searcher(warm: Memor
 def test_a_searcher_that_lags_behind_the_whole_log_still_finds_everything(
     warm: Memorist, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(image_follower, "LOG_KEPT", 3)
+    monkeypatch.setattr(maintenance, "LOG_KEPT", 3)
     with memorist.open(path, embedder=HashingEmbedder()) as beside:
         beside.forget(warm.search("fox")[0].memory.id)
         for number in range(10):

@@ -46,6 +46,17 @@ def test_one_candidate_read_again_stays_the_first(memory: Memorist) -> None:
     assert contents(memory, rerank=1) == contents(memory)
 
 
+def test_a_question_in_another_script_is_answered_as_without_reading_again(memory: Memorist) -> None:
+    for text in ("备份保存三十天，然后删除", "我们每天晚上做备份", "钥匙放在保险箱里"):
+        memory.add(text)
+
+    results = memory.search("备份保存多少天？", profile="precise")
+
+    plain = memory.search("备份保存多少天？")
+    assert [hit.score for hit in results] == [hit.score for hit in plain]
+    assert results.degraded == f"{plain.degraded}; not reranked: memorist-reranker reads Latin script"
+
+
 def test_without_the_model_the_answer_is_that_of_balanced_and_says_how_to_get_it(
     memory: Memorist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -577,6 +577,37 @@ class TestRoles:
         assert "assistant" not in understanding.search("what do we build with?")[0].trace
 
 
+class TestSessionContext:
+    """What is said is understood by what was said beside it; a note stands for itself."""
+
+    TALK = (
+        "how do we ship the code to production",
+        "It is make ship, as far as I can tell you from memory right now.",
+        "thanks",
+        "see you",
+        "bye",
+        "the ship",
+    )
+
+    @pytest.fixture(params=["kept as notes", "of a kind", "by a speaker"])
+    def saying(self, request: pytest.FixtureRequest) -> dict[str, Any]:
+        fields: dict[str, dict[str, Any]] = {
+            "kept as notes": {"metadata": {"topic": "role"}},
+            "of a kind": {"kind": "turn"},
+            "by a speaker": {"metadata": {"speaker": "Ann"}},
+        }
+        return fields[request.param]
+
+    def test_only_what_was_said_is_ranked_by_its_neighbours(self, memory: Memorist, saying: dict[str, Any]) -> None:
+        session = memory.sessions.start()
+        for text in self.TALK:
+            memory.add(text, session=session.id, on_near_duplicate="off", **saying)
+
+        second = memory.search("ship code to production", mode="keyword")[1].memory.content
+
+        assert second == ("the ship" if "topic" in saying.get("metadata", {}) else self.TALK[1])
+
+
 def test_a_filter_that_lets_much_through_follows_what_others_write(path: Path) -> None:
     model = CosineEmbedder()
     with memorist.open(path, embedder=model) as reader, memorist.open(path, embedder=model) as other:
@@ -619,7 +650,7 @@ def test_a_filter_that_the_image_knows_answers_by_what_is_written_since(path: An
             return [hit.memory.content for hit in memory.search("note 7 on foxes", project="bears", limit=20)]
 
         first = search()
-        store._backend.follow("default").build()
+        store._backend.images.follow("default").build()
         assert store.resolve_scope(inside).passing is store.resolve_scope(inside).passing
         assert store.resolve_scope(inside).passing is not None
         assert search() == first

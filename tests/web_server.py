@@ -49,6 +49,7 @@ def web_server(
     embedder: str = "none",
     environ: Mapping[str, str] | None = None,
     command: str = "serve",
+    workers: int = 1,
 ) -> Iterator[WebServer]:
     """Run `memorist serve` on a port that the system picks, until the block ends."""
     folder = Path(tempfile.mkdtemp(prefix="memorist-web-"))
@@ -57,6 +58,7 @@ def web_server(
     variables = {
         **{name: value for name, value in os.environ.items() if not name.startswith("MEMORIST_")},
         "MEMORIST_EMBEDDER": embedder,
+        "MEMORIST_WORKERS": str(workers),
         "HOME": str(folder),
         "XDG_STATE_HOME": str(folder / "state"),
         **({} if token is None else {"MEMORIST_HTTP_TOKEN": token}),

@@ -31,6 +31,7 @@ PROJECT_FILE = "memorist.toml"
 _USER_FILE = "config.toml"
 FORMER_NAME = "recollect"  # the project's name before; a user's database may still be stored under it
 SYNCHRONOUS = ("full", "normal")
+MAX_WORKERS = 64
 
 # A project's file comes with the project, so it must not decide where the user's memories are sent,
 _PROJECT_EMBEDDERS = LOCAL_EMBEDDERS
@@ -117,6 +118,7 @@ class Settings(Struct, frozen=True):
     chat_timeout: float = 120.0
     answer_tokens: int = 1500
     http_token: str | None = None
+    workers: int | None = None
 
     def __repr__(self) -> str:
         shown = {name: value for name, value in asdict(self).items() if name != "http_token"}
@@ -523,6 +525,7 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "chat_timeout": lambda value: validation.number(value, "chat_timeout", 0.1, 86_400),
     "answer_tokens": lambda value: validation.number(value, "answer_tokens", 1000, 100_000),
     "http_token": lambda value: validation.token(value, "http_token"),
+    "workers": lambda value: validation.number(value, "workers", 1, MAX_WORKERS),
 }
 
 

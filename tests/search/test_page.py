@@ -36,7 +36,7 @@ def test_a_memory_that_was_forgotten_after_it_was_ranked_makes_room_for_the_next
 
     page = build_page(
         ranking, load_memories, query, PROFILES["balanced"], None,
-        Evidence.of(query, np.array([])), datetime.now(UTC), detail="full", include_facts=True,
+        Evidence.of(query, np.array([]), np.array([])), datetime.now(UTC), detail="full", include_facts=True,
     )  # fmt: skip
 
     assert [hit.memory.id for hit in page.hits] == [*ids[:3], *ids[4:11]]

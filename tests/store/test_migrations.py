@@ -49,7 +49,7 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(path: Path) -> 
 
 
 NEWER = """
-    drop trigger vectors_log_insert;
+    drop trigger vectors_log_update;
     create table extra(rid integer);
     create trigger extra_insert after insert on memories begin insert into extra values (new.rid); end;
 """
@@ -78,7 +78,7 @@ class TestMigratedByANewerVersionWhileItIsOpen:
                 with pytest.raises(StoreError, match="newer version of Memorist"):
                     memory.check(repair=repair)
 
-        assert "vectors_log_insert" not in read_column(path, "select name from sqlite_master")
+        assert "vectors_log_update" not in read_column(path, "select name from sqlite_master")
 
     def test_a_purge_of_the_older_one_leaves_no_copy_of_the_newer(self, path: Path) -> None:
         with memorist.open(path, embedder="none") as memory:

@@ -322,8 +322,9 @@ def test_an_upload_may_have_any_name_and_leaves_nothing_behind(path: Path, tmp_p
         )
 
         assert (status, json.loads(body)["type"]) == (422, "urn:memorist:problem:invalid-input")
-        assert list(uploads.iterdir()) == []
+        assert list(uploads.glob("memorist-import-*")) == []
         assert_well(server)
+    assert list(uploads.iterdir()) == []
 
 
 def test_a_body_of_many_small_values_is_taken(attacked: WebServer) -> None:

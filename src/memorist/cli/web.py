@@ -1,5 +1,8 @@
 """Commands that serve the HTTP API and the page, and print tokens for programs that use it."""
 
+import os
+import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,6 +10,8 @@ import click
 
 from memorist.cli.app import CommandContext, require_extra
 from memorist.cli.options import combine_options
+from memorist.config import MAX_WORKERS
+from memorist.errors import ConfigError
 
 if TYPE_CHECKING:
     from memorist.embed.base import Embedder
@@ -14,6 +19,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 8377
 _SERVER_MODULES = ("anyio", "h11", "python_multipart", "starlette", "uvicorn")
+
+_MAX_WORKERS = 4  # by default: each has a model and an image of its own, some hundred megabytes
 
 _serve_options = combine_options(
     click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on."),
@@ -31,8 +38,17 @@ _serve_options = combine_options(
 
 @click.command("serve")
 @_serve_options
+@click.option("--workers", type=click.IntRange(1, MAX_WORKERS), help="Processes that answer (default: by processors).")
 @click.pass_obj
-def serve_command(context: CommandContext, /, host: str, port: int, hosts: tuple[str, ...], read_only: bool) -> None:
+def serve_command(
+    context: CommandContext,
+    /,
+    host: str,
+    port: int,
+    hosts: tuple[str, ...],
+    read_only: bool,
+    workers: int | None,
+) -> None:
     """
     Serve the HTTP API and the page that shows your memories.
 
@@ -43,9 +59,10 @@ def serve_command(context: CommandContext, /, host: str, port: int, hosts: tuple
     Example:
         memorist serve
         memorist serve --port 9000 --read-only
+        memorist serve --workers 4
         MEMORIST_HTTP_TOKEN=... memorist serve --host 0.0.0.0 --allow-host memory.example.org
     """
-    _serve(context, host, port, hosts, read_only=read_only, browser=False)
+    _serve(context, host, port, hosts, read_only=read_only, workers=_count_workers(context, workers))
 
 
 @click.command("ui")
@@ -108,7 +125,14 @@ def token_command(
 
 
 def _serve(
-    context: CommandContext, host: str, port: int, hosts: tuple[str, ...], *, read_only: bool, browser: bool
+    context: CommandContext,
+    host: str,
+    port: int,
+    hosts: tuple[str, ...],
+    *,
+    read_only: bool,
+    browser: bool = False,
+    workers: int = 1,
 ) -> None:
     with require_extra("the HTTP server", "web", _SERVER_MODULES):
         from memorist.web.server import ServeOptions, serve
@@ -117,15 +141,30 @@ def _serve(
     settings = context.loaded.settings
     address = ListenAddress.parse(f"{host}:{port}")
     address.refuse_unsafe(settings.http_token, hosts)
-
-    def open_namespace(namespace: str, embedder: "Embedder | None") -> "Memorist":
-        chosen = context.within(Path.cwd(), {"namespace": namespace})
-        return chosen.open(create=not read_only, embedder=embedder, read_only=read_only, surface="http")
-
     options = ServeOptions(
-        address, _find_secret(context), context.state_folder, context.cache_folder, hosts, read_only, browser
+        address, _find_secret(context), context.state_folder, context.cache_folder, hosts, read_only, browser, workers
     )
-    serve(options, open_namespace, context.loaded)
+    serve(options, partial(_open_namespace, context, read_only), context.loaded)
+
+
+def _open_namespace(
+    context: CommandContext, read_only: bool, namespace: str, embedder: "Embedder | None"
+) -> "Memorist":
+    """Open the memory of a namespace. On its own, not within `_serve`, so that it can be pickled for a worker."""
+    chosen = context.within(Path.cwd(), {"namespace": namespace})
+    return chosen.open(create=not read_only, embedder=embedder, read_only=read_only, surface="http")
+
+
+def _count_workers(context: CommandContext, asked: int | None) -> int:
+    """Return how many processes answer: as the option or the setting says, or else by the processors."""
+    wanted = context.loaded.settings.workers if asked is None else asked
+    can_share = sys.platform != "win32" and context.target != ":memory:"
+    if wanted is not None and wanted > 1 and not can_share:
+        where = "Windows" if sys.platform == "win32" else "a database in memory"
+        raise ConfigError(f"{wanted} workers cannot share a server on {where}: leave `workers` out, or set it to 1")
+    if wanted is not None:
+        return wanted
+    return min(os.cpu_count() or 1, _MAX_WORKERS) if can_share else 1
 
 
 def _find_secret(context: CommandContext) -> str:

@@ -17,6 +17,7 @@ from memorist.embed.onnx_models import MODEL, OPTIONAL_MODELS, OnnxModel, load_s
 from memorist.embed.wordpiece import BUNDLED_FOLDER, MAX_TOKENS, WordPiece, load_tokenizer
 from memorist.errors import EmbedderError
 from memorist.profiles import BUNDLED
+from memorist.text.tokenizer import is_mostly_latin
 
 _CACHED_QUERIES = 256
 _MAX_CACHED_CHARACTERS = 4_096  # a longer text is hardly a question, and would only fill memory
@@ -166,8 +167,11 @@ class CrossEncoder(OnnxModel):
         """
         Return how well each passage answers, 0..1, in order; None for those not read within so many seconds.
 
-        Raises EmbedderUnavailable where the model is missing.
+        Raises EmbedderUnavailable where the model is missing, and EmbedderError for a question in another script: it
+        would be read as noise.
         """
+        if not is_mostly_latin(question):
+            raise EmbedderError(f"{OPTIONAL_MODELS['reranker'].distribution} reads Latin script")
         session, question_ids = self._session(), load_tokenizer().encode(question)[:_MAX_QUESTION_TOKENS]
         deadline = time.monotonic() + seconds
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from memorist.config import is_server
 from memorist.errors import InvalidInput, MissingExtra
 from memorist.reports import DistributionReport
-from memorist.store.backend import IMAGE_BYTES, Backend
+from memorist.store.backend import Backend
+from memorist.store.image_follower import IMAGE_BYTES
 
 if TYPE_CHECKING:
     from memorist.store.postgres.backend import PostgresBackend
@@ -25,7 +26,7 @@ def open_backend(
 ) -> Backend:
     """Open a file or a database on a server; files and tables are made where there are none, unless it is only read."""
     if is_server(target):
-        return _open_server(target, namespace, read_only=read_only, busy_timeout=busy_timeout)
+        return _open_server(target, namespace, read_only=read_only, busy_timeout=busy_timeout, image_bytes=image_bytes)
     from memorist.store.sqlite.backend import SqliteBackend
 
     return SqliteBackend(
@@ -47,12 +48,16 @@ def open_empty(target: str) -> Backend:
     return backend
 
 
-def _open_server(target: str, namespace: str, *, read_only: bool, busy_timeout: float) -> "PostgresBackend":
+def _open_server(
+    target: str, namespace: str, *, read_only: bool, busy_timeout: float, image_bytes: int = IMAGE_BYTES
+) -> "PostgresBackend":
     try:
         from memorist.store.postgres.backend import PostgresBackend
     except ImportError as exc:
         raise MissingExtra("PostgreSQL needs an extra: pip install 'memorist[postgres]'") from exc
-    return PostgresBackend(target, namespace=namespace, read_only=read_only, busy_timeout=busy_timeout)
+    return PostgresBackend(
+        target, namespace=namespace, read_only=read_only, busy_timeout=busy_timeout, image_bytes=image_bytes
+    )
 
 
 def distribute(target: str | Path, *, busy_timeout: float = 30.0) -> DistributionReport:

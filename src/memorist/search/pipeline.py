@@ -167,7 +167,7 @@ class Pipeline:
             grouped = group_by_document(ranking, documents, decay)
         model = results.model.name if results.model else None
         owners = [documents.get(key, key) for key in keys] if documents else None
-        evidence = Evidence.of(request.query, candidates.columns.similarity, owners)
+        evidence = Evidence.of(request.query, candidates.columns.similarity, candidates.coverage, owners)
         page = build_page(
             grouped, load_memories, request.query, weighted, model, evidence, request.now,
             detail=request.detail, include_facts=request.include_facts,

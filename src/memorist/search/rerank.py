@@ -73,8 +73,8 @@ def smooth_scores(ranking: Ranking, share: float) -> Ranking:
     Reorder what was said in sessions by its own score plus a `share` of its neighbours'; leave the rest in place.
 
     A short turn ("It is make ship.") is understood by the turns beside it. Turns exchange places and scores only among
-    themselves, so notes are neither raised nor lowered. Neighbours are known by their positions in the session: others
-    may have written in between.
+    themselves, so notes are neither raised nor lowered, also those made in a session: they stand for themselves.
+    Neighbours are known by their positions in the session: others may have written in between.
     """
     columns, scores = ranking.candidates.columns, ranking.scores
     is_turn = columns.sessions[ranking.places] >= 0

@@ -9,6 +9,8 @@ Decisions and their reasons:
 - The memories of a batch are inserted by one statement, from a table in memory; triggers stay the only way to the
   indexes. A statement whose triggers write is a savepoint, and FTS5 writes its segment at each. Row by row, that was
   two thirds of a bulk add; by one statement, the same triggers fire and nothing can disagree.
+- What threads of a process add at once shares one transaction. A commit waits for the disk, and each thread would have
+  all others wait for its own. They are written as a batch is; if one of them is refused, each is written by itself.
 - A near duplicate is looked for by groups of words, all of one group. It lacks at most a fifth of the words, so of
   one group more than that, one is complete: a lookup that finds every near duplicate and scores nothing.
 - A namespace that is searched often has an image in memory: what filters and ranking look at, as arrays, and an

@@ -6,11 +6,9 @@ from typing import Any, Protocol
 from memorist.records import Query, Term
 from memorist.reports import CheckReport
 from memorist.store.database import Connection, Database
-from memorist.store.image import Image
+from memorist.store.image_follower import Followers
 from memorist.store.records import KeywordMatches, Scope
 from memorist.store.vectors import Vectors
-
-IMAGE_BYTES = 1_000_000_000  # that the image of a namespace may take
 
 
 class KeywordIndex(Protocol):
@@ -19,12 +17,6 @@ class KeywordIndex(Protocol):
     def match(
         self, connection: Connection, query: Query, scope: Scope, limit: int, page: int, weights: Mapping[str, float]
     ) -> KeywordMatches: ...
-
-    def match_in_memory(
-        self, query: Query, scope: Scope, limit: int, page: int, weights: Mapping[str, float]
-    ) -> KeywordMatches | None:
-        """Do what `match` does with the image of a scope; None if only the database can."""
-        ...
 
     def select_matching(
         self, connection: Connection, query: Query, scope: Scope, keys: Sequence[int], *, filtered: bool = True
@@ -63,6 +55,11 @@ class Backend(Protocol):
     def database(self) -> Database: ...
 
     @property
+    def images(self) -> Followers:
+        """The images of namespaces, in memory."""
+        ...
+
+    @property
     def version(self) -> str:
         """The name and version of the database."""
         ...
@@ -75,14 +72,6 @@ class Backend(Protocol):
     @property
     def own_files(self) -> tuple[str, ...]:
         """The paths of the files that it writes."""
-        ...
-
-    def find_image(self, namespace: str) -> Image | None:
-        """Return the image of a namespace, or of the one whose files it has, as of now; None without one."""
-        ...
-
-    def charge(self, namespace: str, seconds: float) -> None:
-        """Count the time that a search took without an image, which is made once that pays."""
         ...
 
     def open_keyword_index(self, namespace: str) -> KeywordIndex: ...

@@ -107,8 +107,12 @@ class Database(Protocol):
         """Lend a connection that alone writes to its namespace: all of the block is committed, or nothing."""
         ...
 
-    def read_mark(self) -> str:
-        """Return a mark that changes whenever something is written, by whichever process; cheap to ask for."""
+    def read_mark(self) -> str | None:
+        """
+        Return a mark that changes whenever something is written, by whichever process.
+
+        None where to ask for one costs as much as to ask for what was written.
+        """
         ...
 
     def close(self) -> None: ...

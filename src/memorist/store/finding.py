@@ -16,6 +16,7 @@ from memorist.store.counts import count_facets, count_filtered_out
 from memorist.store.database import Connection
 from memorist.store.filters import Scopes, is_unexpired, to_micros
 from memorist.store.key_set import Keys
+from memorist.store.keyword_ranking import INDEXED_TEXT, match_in_memory
 from memorist.store.metadata_index import MetadataIndex
 from memorist.store.near_duplicates import list_sharing
 from memorist.store.ranking_columns import (
@@ -43,6 +44,7 @@ class FindingStore(StorePart):
     def __init__(self, backend: Backend, namespace: str) -> None:
         super().__init__(backend.database, namespace)
         self._backend = backend
+        self._images = backend.images.follow(namespace)
         self._fields = MetadataIndex(namespace)
         self._scopes = Scopes(self._fields, searched_in_memory=backend.searches_in_memory)
         self._keyword = backend.open_keyword_index(namespace)
@@ -54,7 +56,7 @@ class FindingStore(StorePart):
 
     def resolve_scope(self, filter: Filter) -> Scope:
         """Resolve a filter once for both legs of a search: by the image of the namespace, where there is one."""
-        image = self._backend.find_image(self.namespace) if filter.as_of is None else None
+        image = self._images.refresh() if filter.as_of is None else None
         if image is not None and (known := image.find_scope(self.namespace, filter)):
             return known
         with self._reading(filter) as connection:
@@ -82,7 +84,14 @@ class FindingStore(StorePart):
         self, query: Query, scope: Scope, *, limit: int, page: int, weights: Mapping[str, float]
     ) -> KeywordMatches | None:
         """Do what `match_keywords` does without asking the database; None if that cannot be."""
-        return self._keyword.match_in_memory(query, scope, limit, page, weights) if scope.image else None
+        if scope.image is None:
+            return None
+        return match_in_memory(query, scope, self.namespace, limit, page, weights, self._read_texts)
+
+    def _read_texts(self, keys: Keys) -> list[tuple[int, str]]:
+        sql = f"select m.rid, {INDEXED_TEXT} from memories m where m.rid in @keys(:keys)"
+        with self._pool.reading() as connection:
+            return [(key, text) for key, text in connection.fetch(sql, {"keys": str(keys.tolist())})]
 
     def list_sharing(self, words: Mapping[str, str], least: int, filter: Filter) -> list[tuple[str, str | None, str]]:
         """Return the id, project and text of memories with at least so many of these words, given by their stems."""
@@ -147,7 +156,7 @@ class FindingStore(StorePart):
                 blobs = [row[1] for row in rows]
                 compared = compare_stored(connection, model.name, own_keys, blobs, vector, may_have)
         if scope.image is None and not past:
-            self._backend.charge(self.namespace, time.thread_time() - started)
+            self._images.charge(time.thread_time() - started)
         return to_ranking_columns(own_keys, compared, [row[3:] for row in rows])
 
     def _take_ranking_columns(

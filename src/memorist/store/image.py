@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memorist.arguments import NO_FILTER, Filter
-from memorist.records import ASSISTANT, GLOBAL
+from memorist.records import ASSISTANT, GLOBAL, TURN
 from memorist.store.documents import CHUNK_SUFFIX
 from memorist.store.filters import MAX_SCOPE_KEYS, month_ranges, restricts, to_micros
 from memorist.store.inverted_index import IndexedText, InvertedIndex
@@ -47,6 +47,7 @@ _MAX_COUNTS = 20_000  # remembered
 _MAX_SCOPES, _MAX_SCOPE_ROWS = 1000, 10_000_000  # remembered: their number, and the rows of all of them together
 _TEXTS_A_TURN = 4  # tokenized before other threads may go on
 _ROLE = re.compile(r'"role"\s*:\s*"(\w+)"')
+_SAID_BY = re.compile(r'"(?:role|speaker)"\s*:\s*"')
 
 # Of a memory `m`, for `RowChange`. The texts are those of the full-text indexes.
 IMAGE_POSITION = ORIGIN.format("concat(u.position, ' ', u.sid)")
@@ -146,14 +147,21 @@ class Image(Struct, frozen=True, eq=False, weakref=True):
     The rows of a namespace and of its files as of one moment.
 
     The first `index.count` rows of all arrays count; those after them are room for the next image. Files are those of
-    the `owners` 1. `has_strangers` tells if the database has other namespaces, whose words an index on disk counts.
+    the `owners` 1. `has_strangers` tells if the database has other namespaces, whose words an index on disk counts;
+    with `counts_apart`, a namespace counts its own words alone, without those of its files.
+
+    The moment is that after the change `logged` and the memory `newest`, when the database had the `mark`.
     """
 
     namespace: str
     index: InvertedIndex
     columns: Mapping[str, NDArray[Any]]
     names: Mapping[str, Names]
+    counts_apart: bool = False
     has_strangers: bool = False
+    logged: int = 0
+    newest: int = 0
+    mark: str | None = None
     _counts: dict[Any, int] = field(default_factory=dict)  # of rows with words that were asked for
     _own: dict[str, Flags] = field(default_factory=dict)
     _expiring: dict[str, bool] = field(default_factory=dict)
@@ -162,10 +170,11 @@ class Image(Struct, frozen=True, eq=False, weakref=True):
     _listed: dict[Any, Scope] = field(default_factory=dict)  # by the database, until anything is written
 
     @classmethod
-    def empty(cls, namespace: str) -> "Image":
+    def empty(cls, namespace: str, *, logged: int, counts_apart: bool) -> "Image":
         columns = {name: np.empty(0, type) for name, type in _TYPES.items()}
         names = {name: TagNames() if name == "tags" else Names() for name in _NAMED}
-        return cls(namespace, InvertedIndex.empty(len(INDEX_COLUMNS)), columns, names)
+        index = InvertedIndex.empty(len(INDEX_COLUMNS))
+        return cls(namespace, index, columns, names, counts_apart=counts_apart, logged=logged)
 
     @property
     def nbytes(self) -> int:
@@ -213,7 +222,10 @@ class Image(Struct, frozen=True, eq=False, weakref=True):
         if len(kept) and len(rows := index.find_rows(kept)):
             keys = index.keys[rows].tolist()
             _overwrite(columns, rows, _to_columns([latest[key].columns for key in keys], self.names))
-        return Image(self.namespace, index, columns, self.names, self.has_strangers)
+        return Image(
+            self.namespace, index, columns, self.names,
+            counts_apart=self.counts_apart, has_strangers=self.has_strangers, logged=self.logged, newest=self.newest,
+        )  # fmt: skip
 
     def _tokenize(
         self, changes: Mapping[int, RowChange], keys: Sequence[int], beside_others: bool
@@ -228,11 +240,12 @@ class Image(Struct, frozen=True, eq=False, weakref=True):
             documents.append(IndexedText(key, self.number_owner(row[0]), words))
         return documents
 
-    def renew(self, *, has_strangers: bool) -> "Image":
-        """Return the image after something was written that it does not hold."""
+    def renew(self, *, has_strangers: bool, logged: int, newest: int) -> "Image":
+        """Return the image as of a later moment, also where what was written is nothing that it holds."""
+        renewed = replace(self, logged=logged, newest=newest, _listed={})
         if has_strangers == self.has_strangers:
-            return replace(self, _listed={})
-        return replace(self, has_strangers=has_strangers, _counts={}, _populations={}, _listed={})
+            return renewed
+        return replace(renewed, has_strangers=has_strangers, _counts={}, _populations={})
 
     # Numbers of words
 
@@ -249,20 +262,26 @@ class Image(Struct, frozen=True, eq=False, weakref=True):
         return count
 
     def find_population(self, namespace: str, project: str | None = None) -> Population:
-        """Return the rows whose numbers count in a namespace: its own and those of its files, or of one project."""
-        name = project if project is None else (namespace, project)
+        """
+        Return the rows whose numbers count in a namespace: its own, or those of one project.
+
+        Those of its files count as well, unless they are counted apart.
+        """
+        name = (namespace if self.counts_apart or project is not None else None, project)
         if (known := self._populations.get(name)) is not None:
             return known
-        rows = self.alive
+        rows = self.alive if name[0] is None else self.list_own(namespace)
         if project is not None:
-            rows = self.list_own(namespace) & self._is_one_of("project", (project,))
+            rows = rows & self._is_one_of("project", (project,))
         count, mean = self.index.live, self.index.mean_words
-        if project is not None or self.has_strangers:  # as an index on disk computes it, which counts strangers as well
+        is_sampled = project is not None or (self.has_strangers and not self.counts_apart)
+        if is_sampled or name[0] is not None:
             places = np.flatnonzero(rows)
-            newest = places[np.argsort(self.index.keys[places])[-LENGTH_SAMPLE:]]
+            # As the database computes it: an index on disk counts the words of strangers as well.
+            newest = places[np.argsort(self.index.keys[places])[-LENGTH_SAMPLE:]] if is_sampled else places
             count = len(places)
             mean = int(self.index.lengths[newest].sum()) / len(newest) if len(newest) else 1.0
-        population = Population(name, None if project is None else rows, count, mean or 1.0)
+        population = Population(name, None if count == self.index.live else rows, count, mean or 1.0)
         self._populations[name] = population
         return population
 
@@ -313,10 +332,11 @@ class Image(Struct, frozen=True, eq=False, weakref=True):
         own = self.list_own(namespace)
         count, total = int(np.count_nonzero(passing)), int(np.count_nonzero(own))
         if restricts(filter) and (count <= MAX_SCOPE_KEYS or 2 * count <= total):
-            return Scope(filter, keys=self._list_keys(passing), passing=passing)
-        return Scope(filter, excluded=self._list_keys(own & ~passing), passing=passing)
+            return Scope(filter, keys=self.list_keys(passing), passing=passing)
+        return Scope(filter, excluded=self.list_keys(own & ~passing), passing=passing)
 
-    def _list_keys(self, rows: Flags) -> Keys:
+    def list_keys(self, rows: Flags) -> Keys:
+        """Return the keys of rows, ascending."""
         keys: Keys = self.index.keys[: self.index.count][rows]
         return keys if self.index.sorted_count == self.index.count else np.sort(keys)
 
@@ -407,13 +427,28 @@ def _to_columns(rows: Sequence[Sequence[Any] | None], names: Mapping[str, Names]
     found |= {name: [*map(names[name].number, values)] for name, values in named.items()}
     found |= {name: next(rest) for name in ("superseded", "pinned", "recalled", "lengths")}
     metadata, places = rest
-    found["sessions"], found["positions"] = read_places(places)
-    found["by_assistant"] = [*map(is_of_assistant, places, metadata)]
+    turns = list_places_of_turns(places, named["kind"], metadata)
+    found["sessions"], found["positions"] = read_places(turns)
+    found["by_assistant"] = [*map(is_of_assistant, turns, metadata)]
     return {name: np.array(values, _TYPES[name]) for name, values in found.items()}
 
 
+def list_places_of_turns(
+    places: Sequence[str | None], kinds: Sequence[str | None], metadata: Sequence[str]
+) -> list[str | None]:
+    """
+    Return the places in sessions of what was said there; None for a note that was made in a session.
+
+    A turn is of that kind, or its metadata name who spoke. For many rows, parsing all of it takes too long.
+    """
+    return [
+        place if place is not None and (kind == TURN or _SAID_BY.search(about)) else None
+        for place, kind, about in zip(places, kinds, metadata, strict=True)
+    ]
+
+
 def read_places(places: Sequence[str | None]) -> tuple[list[int], list[int]]:
-    """Return the sessions that memories were created in, by their keys, and their positions there."""
+    """Return the sessions of places, by their keys, and the positions there."""
     sessions, positions = [NO_SESSION] * len(places), [NO_POSITION] * len(places)
     for at, place in enumerate(places):
         if place is not None:
@@ -425,8 +460,8 @@ def read_places(places: Sequence[str | None]) -> tuple[list[int], list[int]]:
 
 
 def is_of_assistant(place: str | None, metadata: str) -> bool:
-    """Tell if a memory that was made in a session was said by the assistant."""
-    role = None if place is None else _ROLE.search(metadata)  # for many rows, parsing all of it takes too long
+    """Tell if a turn was said by the assistant."""
+    role = None if place is None else _ROLE.search(metadata)
     return role is not None and role[1] == ASSISTANT
 
 

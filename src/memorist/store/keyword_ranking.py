@@ -13,11 +13,12 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
+from memorist.records import Query
 from memorist.store.image import Image, Population
 from memorist.store.inverted_index import PLACE_BITS, Postings, Rows
 from memorist.store.key_set import Keys
-from memorist.store.keyword_search import STEMS, KeywordSearch
-from memorist.store.records import Matches, Scope
+from memorist.store.keyword_search import MIN_GUARDED, STEMS, KeywordSearch
+from memorist.store.records import KeywordMatches, Matches, Scope
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
     K1,
@@ -53,6 +54,28 @@ def can_rank(search: KeywordSearch) -> bool:
         and all(each.index == STEMS for each in expressions)
         and not any(atom.prefix for each in expressions for atom in (*each.atoms, *each.required))
     )
+
+
+def match_in_memory(
+    query: Query,
+    scope: Scope,
+    namespace: str,
+    limit: int,
+    page: int,
+    weights: Mapping[str, float],
+    read_texts: ReadTexts,
+) -> KeywordMatches | None:
+    """Do what the index of a database does with the image of a scope; None if only the database can."""
+    search = KeywordSearch.from_query(query, scope, namespace)
+    if query.raw is not None or not can_rank(search):
+        return None
+    columns = {**weights, "segments": weights.get("content", 0.0)}
+    ranking = WordRanking.plan(search, scope, namespace, columns, read_texts)
+    answer = ranking.run(limit, min(limit, max(page, MIN_GUARDED))) if ranking else None
+    if answer is None:
+        return None
+    found, all_keys = answer
+    return KeywordMatches(found, search.list_unknown(), None if all_keys is None else all_keys.tolist(), True)
 
 
 class _Ranked(NamedTuple):
@@ -121,7 +144,7 @@ class WordRanking(Struct):
         atoms = search.expressions[0].atoms
         if image.index.has_long and any(len(_stems(atom)) > 1 for atom in (*atoms, *search.expressions[0].required)):
             return None
-        search.counts_files = image.has_files and not search.restricted
+        search.counts_files = image.has_files and not search.restricted and not image.counts_apart
         search.weigh(population.count, {atom: image.count_rows(_stems(atom), population) for atom in atoms})
         return ranking
 

@@ -40,6 +40,7 @@ STEMS, WORDS = "memories_stems", "memories_words"  # the two indexes: a stem is 
 PRUNING_ROWS = 1500
 FILTERED_PRUNING_ROWS = 3000  # a filter takes some away again
 _SINGLE_WORD_SHARE = 0.6  # of the pruning, for rows with one rare word
+_UNKNOWN_PAIR_SHARE = 0.6  # of the weight of an unknown word: chosen on XQuAD's Chinese and Thai questions
 _PAIRED_WORDS = 4
 _PAIR_FACTOR = 1.5  # words of one query are in the same row this much more often than by chance
 MIN_GUARDED = 20  # with fewer rows from behind the pruning, the rest is ranked, too
@@ -127,7 +128,7 @@ class KeywordSearch(Struct):
         self.rows, self.counts = rows, counts
         if rows > (_MAX_FILTERED_SUBSTRING_ROWS if self.where else _MAX_SUBSTRING_ROWS):
             self.substring = None
-        self.word_weights = {atom: inverse_document_frequency(count, rows) for atom, count in counts.items()}
+        self.word_weights = {atom: _weigh_word(atom, count, rows) for atom, count in counts.items()}
         self.all_first = self.all_first and 1 < len(counts) <= _MAX_ALL_WORDS
         needs_pruning = not self.needs_all and len(self.expressions) == 1 and rows > PRUNING_ROWS
         if needs_pruning and not self.is_narrow:
@@ -140,6 +141,10 @@ class KeywordSearch(Struct):
 
     def query_words(self) -> list[QueryWords]:
         return [QueryWords.from_atom(atom, weight, self.literals) for atom, weight in self.word_weights.items()]
+
+    def list_unknown(self) -> tuple[str, ...]:
+        """Return the words that may be in no memory: where files are counted, too, any of them."""
+        return tuple(atom.text for atom, count in self.counts.items() if not count or self.counts_files)
 
     def past_query(self, raw: str | None = None) -> PastQuery:
         """Return the same query for texts that the indexes do not hold."""
@@ -162,6 +167,12 @@ class KeywordSearch(Struct):
         ]
 
 
+def _weigh_word(atom: QueryToken, count: int, rows: int) -> float:
+    """Return the weight of a word that is in so many rows; a pair of characters in none may be of two words."""
+    weight = inverse_document_frequency(count, rows)
+    return weight if count or not tokenizer.has_unspaced(atom.text) else _UNKNOWN_PAIR_SHARE * weight
+
+
 def find_substring(query: Query) -> str | None:
     """Return the text to look for inside words: the only word of the query, if it is long enough."""
     text = query.terms[0].text.lower() if len(query.terms) == 1 else ""
@@ -175,8 +186,7 @@ def is_raw_stemmed(expression: str, *, stemmed: bool) -> bool:
 
 def _match_raw_texts(texts: Mapping[int, Mapping[str, str]], expression: str, *, stemmed: bool) -> set[int]:
     """Return the texts that match an expression in the index's own syntax, by an index made of them."""
-    stem = "porter " if stemmed else ""
-    tokenize = f"tokenize = '{stem}unicode61 remove_diacritics 2'"
+    tokenize = tokenizer.fts5_option(stemmed=stemmed)
     with closing(apsw.Connection(":memory:")) as index, suppress(apsw.SQLError):
         index.execute(f"create virtual table then_text using fts5({', '.join(INDEX_COLUMNS)}, {tokenize})")
         index.executemany(

@@ -134,6 +134,10 @@ class ExportLoader:
 
     def _insert_waiting(self, connection: Connection) -> None:
         """Insert the rows of lists."""
+        vectors = self._waiting.pop("vectors", [])
+        for number in {row["model"] for row in vectors}:
+            of_model = [(row["rid"], row["vector"]) for row in vectors if row["model"] == number]
+            self._vectors[0].insert(connection, number, of_model)
         for table, rows in self._waiting.items():
             connection.insert_rows(table, list(rows[0]), [tuple(row.values()) for row in rows])
         if self._uncut:

@@ -11,7 +11,15 @@ from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from memorist.records import Fact
-from memorist.store.image import IMAGE_POSITION, NO_POSITION, TIMES, Image, is_of_assistant, read_places
+from memorist.store.image import (
+    IMAGE_POSITION,
+    NO_POSITION,
+    TIMES,
+    Image,
+    is_of_assistant,
+    list_places_of_turns,
+    read_places,
+)
 from memorist.store.inverted_index import Rows
 from memorist.store.key_set import Keys
 from memorist.store.rows import decode_facts, decode_tags, select_facts
@@ -32,8 +40,8 @@ class RankingColumns(Struct, frozen=True, eq=False):
 
     `similarity` is that of the whole text or of the nearest part, if it is nearer; then `parts` has the number of that
     part. It is not a number where a memory has no vector of the active model; `codes` has a row of zeros there.
-    `sessions` are the keys of the sessions that memories were created in, `positions` the places there, and both are
-    below 0 where there are none. `lengths` are those of the texts, in characters. Times are in seconds of the epoch.
+    `sessions` are the keys of the sessions that turns were said in, `positions` the places there, and both are below 0
+    for notes. `lengths` are those of the texts, in characters. Times are in seconds of the epoch.
     """
 
     keys: Keys
@@ -117,7 +125,8 @@ def to_ranking_columns(keys: Keys, compared: Compared, rows: Sequence[Sequence[A
     columns = iter(zip(*rows, strict=True) if rows else repeat(()))
     times = {name: np.array(next(columns), np.float64) for name in _TIMES}
     salience, sectors, kinds, sources, tags, superseded, lengths, metadata, places, ids, facts = islice(columns, 11)
-    sessions, positions = read_places(places)
+    turns = list_places_of_turns(places, kinds, metadata)
+    sessions, positions = read_places(turns)
     return RankingColumns(
         keys=keys,
         similarity=compared.similarities,
@@ -131,7 +140,7 @@ def to_ranking_columns(keys: Keys, compared: Compared, rows: Sequence[Sequence[A
         superseded=np.array(superseded, np.bool_),
         sessions=np.array(sessions, np.int64),
         positions=np.array(positions, np.int64),
-        by_assistant=np.array([*map(is_of_assistant, places, metadata)], np.bool_),
+        by_assistant=np.array([*map(is_of_assistant, turns, metadata)], np.bool_),
         lengths=np.array(lengths, np.int64),
         facts=[() if text is None else decode_facts(id, text) for id, text in zip(ids, facts, strict=True)],
         parts=_by_key(keys, compared),

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memorist import validation
 from memorist.arguments import Filter
-from memorist.records import Match, Memory, Model
+from memorist.records import Match, Memory, MemoryDraft, Model, Reinforcement
 
 if TYPE_CHECKING:
     from memorist.store.image import Image
@@ -31,7 +32,7 @@ class RecallLimits(Struct, frozen=True):
         return cls(validation.number(days, "recall_days", *validation.RECALL_DAYS), int(size * 1e6))
 
 
-class EmbeddingJob(NamedTuple):
+class EmbeddingJob(Struct, frozen=True, gc=False):
     """A memory that needs a vector, made of its title and content as they are now."""
 
     key: int
@@ -64,6 +65,36 @@ class ReadyVectors(Struct, frozen=True):
     texts: Sequence[EmbeddingJob]
     parts: Sequence[Part]
     vectors: NDArray[np.float16]  # of texts, then of parts
+
+    @classmethod
+    def join(cls, singles: Sequence["ReadyVectors | None"]) -> "ReadyVectors | None":
+        """Join those of single drafts, of which some have none, to those of all; of one model, the first's."""
+        given = [(place, one) for place, one in enumerate(singles) if one is not None]
+        if len(singles) == 1 or not given:
+            return singles[0]
+        model = given[0][1].model
+        given = [(place, one) for place, one in given if one.model == model]
+        jobs = [replace(one.texts[0], key=place) for place, one in given]
+        parts = [replace(part, job=job) for job, (_, one) in zip(jobs, given, strict=True) for part in one.parts]
+        vectors = [*(one.vectors[:1] for _, one in given), *(one.vectors[1:] for _, one in given)]
+        return cls(model, jobs, parts, np.concatenate(vectors))
+
+
+class NewMemory(NamedTuple):
+    """What is to be added; behind a `wall` around one project, an id that was chosen is a name within that project."""
+
+    draft: MemoryDraft
+    reinforcement: Reinforcement
+    ready: ReadyVectors | None
+    wall: Filter
+
+    @property
+    def is_named(self) -> bool:
+        return self.wall.restricted and self.draft.if_exists is not None
+
+    def together_with(self) -> tuple[Reinforcement, Filter, str | None]:
+        """Return what is the same in all that are written by the same statements; names are looked up one by one."""
+        return self.reinforcement, self.wall, self.draft.id if self.is_named else None
 
 
 class AddResult(Struct, frozen=True):

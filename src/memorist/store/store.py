@@ -3,8 +3,10 @@
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from memorist.arguments import NO_FILTER, Filter
@@ -39,6 +41,7 @@ from memorist.store.filters import (
 )
 from memorist.store.finding import FindingStore, moment_of
 from memorist.store.forgetting import forget_passing
+from memorist.store.group_commit import GroupCommit
 from memorist.store.inspection import InspectionStore
 from memorist.store.metadata_index import MAX_COUNTED
 from memorist.store.project_names import choose_id, find_named
@@ -49,6 +52,7 @@ from memorist.store.records import (
     Check,
     ConversationResult,
     EmbeddingJob,
+    NewMemory,
     ReadyVectors,
 )
 from memorist.store.relations import (
@@ -94,7 +98,7 @@ _TEXTS_AT_ONCE = 1000
 _SWEPT_AT_ONCE = 100  # expired memories that a write erases
 
 
-class _Written(NamedTuple):
+class _Written(Struct, frozen=True, gc=False):
     """The memory that holds a draft, if it is new, and the job for its vectors, unless it needs none."""
 
     rid: int
@@ -117,6 +121,7 @@ class Store(FindingStore):
         self.agent_files = AgentFileStore(self._pool, namespace)
         self.feed = FeedStore(self._pool, namespace)
         self.inspection = InspectionStore(self._pool, namespace)
+        self._adding = GroupCommit[NewMemory, AddResult]()
 
     @cached_property
     def documents(self) -> DocumentStore:
@@ -154,19 +159,31 @@ class Store(FindingStore):
         wall: Filter = NO_FILTER,
     ) -> AddResult:
         """
-        Add a memory, with its vectors if they are ready.
+        Add a memory, with its vectors if they are ready; what several threads add at once is committed together.
 
         Behind a `wall` around one project, the id that a caller chose is a name within that project.
         """
+        return self._adding.write(NewMemory(draft, reinforcement, ready, wall), self._add_together)
+
+    def _add_together(self, given: Sequence[NewMemory]) -> list[AddResult]:
+        """Add memories in one transaction."""
+        results: list[AddResult] = []
         with self._pool.writing() as connection:
-            if wall.restricted and draft.if_exists is not None:
-                (project,) = wall.project
-                draft = draft._replace(id=choose_id(connection, self.namespace, project, draft.id))
-            (written,) = self._write(connection, [draft], reinforcement, ready, wall)
-            result = AddResult(load_memory(connection, written.rid), written.is_new, written.pending)
+            for (reinforcement, wall, _), group in groupby(given, NewMemory.together_with):
+                several = [self._with_own_id(connection, one) for one in group]
+                drafts, ready = [one.draft for one in several], ReadyVectors.join([one.ready for one in several])
+                for written in self._write(connection, drafts, reinforcement, ready, wall):
+                    results.append(AddResult(load_memory(connection, written.rid), written.is_new, written.pending))
             self._sweep(connection)
-            self._backend.optimize(connection, 1)
-            return result
+            self._backend.optimize(connection, len(given))
+        return results
+
+    def _with_own_id(self, connection: Connection, given: NewMemory) -> NewMemory:
+        if not given.is_named:
+            return given
+        (project,) = given.wall.project
+        id = choose_id(connection, self.namespace, project, given.draft.id)
+        return given._replace(draft=given.draft._replace(id=id))
 
     def add_many(
         self,
@@ -219,10 +236,11 @@ class Store(FindingStore):
         if ready:
             by_place = {place: rid for place, rid in enumerate(keys) if rid is not None}
             self.vectors.write_ready(connection, ready, by_place)
+        embedded = {job.key for job in ready.texts} if ready else ()
         written: list[_Written] = []
-        for key, draft, hash in zip(keys, drafts, hashes, strict=True):
+        for place, (key, draft, hash) in enumerate(zip(keys, drafts, hashes, strict=True)):
             if key is not None:
-                pending = None if ready else EmbeddingJob(key, draft.title, draft.content)
+                pending = None if place in embedded else EmbeddingJob(key, draft.title, draft.content)
                 written.append(_Written(key, draft.id, True, pending))
                 if draft.facts:
                     since = to_micros(min(draft.recorded_at, draft.created_at))

@@ -9,9 +9,12 @@ A similarity is that of two codes, wherever it is computed: a search ranks by th
 in memory or were read from a database.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
+from memorist.forks import renew_after_fork
 from memorist.store.key_set import Keys, is_ascending, sort_unique
 
 Codes = NDArray[np.int8] | NDArray[np.float16]
@@ -31,6 +35,8 @@ _BLOCK_ROWS = 1024  # rows converted at a time where numpy needs wider numbers: 
 _ENCODED_ROWS = 128  # rows encoded at a time, for the same reason
 _MAX_GATHER_SHARE = 1 / 8  # picking single rows costs several times what passing over them does
 _GROUPS_PER_RESULT = 8  # see `_select_best`: a floor that lets about 7 % more than the wanted rows through
+_MAX_SCAN_THREADS = 4
+_SHARED_BYTES = 8_000_000  # of codes that a thread compares at least: it takes many times as long as a hand-off
 _MAX_DEAD_SHARE = 1 / 4  # removed rows still cost time to pass over; past this share they are cleared away
 
 
@@ -72,6 +78,37 @@ class _QueryCode(NamedTuple):
         scores *= weights
         scores *= self.scale
         return scores
+
+
+class _ScanThreads:
+    """Threads that share the comparison of many codes with the one that asks; it holds no lock of the interpreter."""
+
+    def __init__(self) -> None:
+        self.after_fork()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Start anew in a child: threads do not survive a fork."""
+        self._pool: ThreadPoolExecutor | None = None
+
+    def compare(self, query: _QueryCode, codes: Codes, weights: Scores) -> Scores:
+        """Return the similarities of codes, given one over the length of each."""
+        shares = min(os.cpu_count() or 1, _MAX_SCAN_THREADS, codes.nbytes // _SHARED_BYTES)
+        if shares < 2:
+            return query.compare(codes, weights)
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_MAX_SCAN_THREADS - 1, "memorist-scan")
+        cuts = [len(codes) * number // shares for number in range(shares + 1)]
+        first, *others = (slice(start, end) for start, end in pairwise(cuts))
+        try:
+            waiting = [self._pool.submit(query.compare, codes[part], weights[part]) for part in others]
+        except RuntimeError:  # no thread available, or the interpreter is ending
+            return query.compare(codes, weights)
+        own = query.compare(codes[first], weights[first])
+        return np.concatenate([own, *(future.result() for future in waiting)])
+
+
+_scan_threads = _ScanThreads()
 
 
 def compare(vector: NDArray[np.float32], codes: Codes) -> Scores:
@@ -126,6 +163,11 @@ class VectorScan:
     def keys(self) -> Keys:
         """All keys, ascending."""
         return self._state.ascending
+
+    @property
+    def nbytes(self) -> int:
+        state = self._state
+        return state.keys.nbytes + state.codes.nbytes + state.weights.nbytes
 
     def load(self, pieces: Iterable[tuple[Keys, Codes]], count: int) -> None:
         """Replace everything with these pieces, `count` rows in all, their keys ascending throughout."""
@@ -236,7 +278,7 @@ class _State(Struct, frozen=True):
 
     def similarities(self, query: _QueryCode) -> Scores:
         """Return the similarity of every row to the query, dead ones included."""
-        return query.compare(self.codes[: self.count], self.weights[: self.count])
+        return _scan_threads.compare(query, self.codes[: self.count], self.weights[: self.count])
 
     def similarities_of(self, rows: Rows, query: _QueryCode) -> Scores:
         """Return the similarities of some rows to the query."""

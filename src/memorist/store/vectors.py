@@ -137,16 +137,8 @@ class Vectors(ABC):
         """Store the vectors of texts and parts whose jobs have keys that are known, each as one of a memory."""
         number = register_model(connection, model)
         blobs = _to_blobs(vectors)
-        connection.insert_rows(
-            "vectors",
-            ("rid", "model", "vector"),
-            [
-                (keys[job.key], number, blob)
-                for job, blob in zip(texts, blobs[: len(texts)], strict=True)
-                if job.key in keys
-            ],
-            "on conflict @unique(rid, model) do update set vector = excluded.vector",
-        )
+        of_texts = zip(texts, blobs[: len(texts)], strict=True)
+        self.insert(connection, number, [(keys[job.key], blob) for job, blob in of_texts if job.key in keys])
         # Earlier parts of a memory were deleted together with its vector.
         connection.insert_rows(
             "part_vectors",
@@ -158,6 +150,15 @@ class Vectors(ABC):
             ],
         )
         self._finish_write(connection, model, number)
+
+    def insert(self, connection: Connection, number: int, rows: Sequence[tuple[int, bytes]]) -> None:
+        """Insert vectors as they are stored, each with the key of its memory, and replace those that are there."""
+        connection.insert_rows(
+            "vectors",
+            ("rid", "model", "vector"),
+            [(rid, number, blob) for rid, blob in rows],
+            "on conflict @unique(rid, model) do update set vector = excluded.vector",
+        )
 
     def drop_others(self, model: Model) -> int:
         """Drop this namespace's vectors of other models; memories left without any wait for one."""

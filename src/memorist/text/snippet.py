@@ -3,7 +3,6 @@
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import chain
 
 from msgspec import Struct
 
@@ -56,6 +55,8 @@ class HighlightTerms(Struct, frozen=True):
     def find(self, text: str, words: Sequence[Word]) -> list[Word]:
         """Return where they occur: start, end, and which one."""
         found = [word for word in words if word[2] in self.stems]
+        if not self.prefixes and not self.runs:
+            return found
         for prefix in self.prefixes:
             found += [(start, end, prefix) for start, end, _ in words if text[start:end].lower().startswith(prefix)]
         for run in self.runs:
@@ -76,39 +77,48 @@ def best_passage(content: str, terms: HighlightTerms, width: int, nearest: tuple
     first. Without a match, as where only the vector leg found a memory, the passage is the beginning of that part, or
     of the text.
     """
-    places = range(0, max(1, min(len(content), _WINDOW_CHARACTERS * _MAX_WINDOWS)), _WINDOW_CHARACTERS)
-    start, end = nearest or (0, 0)
-    margin = max(_NEAREST_MARGIN, width * _MARGIN_A_WORD)
-    around = [(_next_word_start(content, start - margin), _next_word_start(content, end + margin))] if nearest else []
-    windows = (
-        _TextWindow.at(content, *stretch, terms)
-        for stretch in [*around, *((at, at + _WINDOW_CHARACTERS) for at in places)]
-    )
-    first = next(windows)
-    window = next((candidate for candidate in chain([first], windows) if candidate.found), first)
-    nearby = [match for match in window.found if start <= window.base + match[0] < end]
-    start, end = _best_window(window.text, nearby or window.found, width, max(0, start - window.base))
-    highlights = _merge_ranges([(window.base + left, window.base + right) for left, right, _ in window.found])
-    return Passage(_mark_matches(content, window.base + start, window.base + end, highlights), highlights)
+    base, text, found = _find_stretch(content, terms, width, nearest)
+    start = end = 0
+    nearby: list[Word] = []
+    if nearest:
+        start, end = nearest[0] - base, nearest[1] - base
+        nearby = [match for match in found if start <= match[0] < end]
+    first, last = _best_window(text, nearby or found, width, max(0, start))
+    highlights = _merge_ranges([(base + left, base + right) for left, right, _ in found])
+    return Passage(_mark_matches(content, base + first, base + last, highlights), highlights)
+
+
+def _find_stretch(
+    content: str, terms: HighlightTerms, width: int, nearest: tuple[int, int] | None
+) -> tuple[int, str, list[Word]]:
+    """
+    Return the first stretch of a text with a match, or else the first one: where it begins, its text, and the matches.
+
+    Each is short enough to be tokenized.
+    """
+    stretches = [
+        (at, at + _WINDOW_CHARACTERS)
+        for at in range(0, max(1, min(len(content), _WINDOW_CHARACTERS * _MAX_WINDOWS)), _WINDOW_CHARACTERS)
+    ]
+    if nearest:
+        margin = max(_NEAREST_MARGIN, width * _MARGIN_A_WORD)
+        around = _next_word_start(content, nearest[0] - margin), _next_word_start(content, nearest[1] + margin)
+        stretches.insert(0, around)
+    first: tuple[int, str, list[Word]] | None = None
+    for begin, end in stretches:
+        text = content[begin:end]
+        found = terms.find(text, stem_words(text))
+        if found:
+            return begin, text, found
+        first = first or (begin, text, found)
+    assert first is not None, "every text has a stretch"
+    return first
 
 
 def _next_word_start(content: str, place: int) -> int:
     """Return where the next word begins, if one does soon."""
     space = _SPACE.search(content, place, place + _LONGEST_WORD) if place > 0 else None
     return space.end() if space else max(place, 0)
-
-
-class _TextWindow(Struct, frozen=True):
-    """A stretch of a text that is short enough to be tokenized, with its matches."""
-
-    base: int
-    text: str
-    found: list[Word]
-
-    @classmethod
-    def at(cls, content: str, base: int, end: int, terms: HighlightTerms) -> "_TextWindow":
-        text = content[base:end]
-        return cls(base, text, terms.find(text, stem_words(text)))
 
 
 def strip_marks(text: str) -> str:

@@ -22,6 +22,11 @@ _ACCENTS = re.compile("[\u0300-\u036f]+")
 _LATIN_END = "\u0250"  # the first character beyond Latin, its accents and extensions
 _SCRIPT_SAMPLE = 1000  # characters of a text that decide which script it is in
 
+# Letters, digits, and marks, which are a part of letters: without them, an Indic word is cut at each vowel sign.
+_MARKED_WORDS = "L* N* Co Mc Mn"
+_UNICODE61 = ("remove_diacritics", "2", "categories", _MARKED_WORDS)
+VARIATION_SELECTORS = re.compile("[\ufe00-\ufe0f]")  # marks, too, but of no letter: of emoji
+
 _connections = threading.local()
 
 
@@ -62,6 +67,12 @@ def _tokenize(text: str, tokenizer: str) -> list[str]:
         include_colocated=False,
     )
     return list(found)
+
+
+def fts5_option(*, stemmed: bool) -> str:
+    """Return the tokenizer as an option of a table of FTS5."""
+    names = ("porter", "unicode61") if stemmed else ("unicode61",)
+    return f"tokenize = \"{' '.join((*names, *_UNICODE61[:3]))} '{_MARKED_WORDS}'\""
 
 
 def fold(text: str) -> str:
@@ -120,7 +131,7 @@ def _tokenizer(name: str) -> apsw.FTS5Tokenizer:
     if not hasattr(_connections, "tokenizers"):
         _connections.database = database = apsw.Connection(":memory:")
         _connections.tokenizers = {
-            "porter": database.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"]),
-            "unicode61": database.fts5_tokenizer("unicode61", ["remove_diacritics", "2"]),
+            "porter": database.fts5_tokenizer("porter", ["unicode61", *_UNICODE61]),
+            "unicode61": database.fts5_tokenizer("unicode61", [*_UNICODE61]),
         }
     return _connections.tokenizers[name]  # type: ignore[no-any-return]

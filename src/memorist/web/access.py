@@ -3,7 +3,7 @@ Access: bearer tokens for programs, a cookie for the page, and the names that th
 
 Everything is derived from one secret, the setting `http_token` or a key file of the user. A token for less (one
 namespace, one project, read-only) and the cookie are signed statements, so the server stores neither, and both outlive
-it. Of cookies, it lists those that were ended by logging out.
+it. Of cookies, it lists those that were ended by logging out; one-time keys are files until they are used.
 """
 
 import base64
@@ -15,7 +15,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,6 @@ MIN_TOKEN_CHARACTERS = 16
 COOKIE = "memorist"
 COOKIE_SECONDS = 30 * 86_400
 KEY_SECONDS = 600  # of a one-time key in a URL
-_MAX_KEYS = 100  # one-time keys that are valid at once
 _MAX_TOKEN_CHARACTERS = 4096
 _MAX_TIME_DIGITS = 12  # of seconds since 1970
 _SEALED_BYTES = 160  # eight numbers of up to 19 digits
@@ -60,7 +59,7 @@ class Grant(Struct, frozen=True):
 class TokenAuth:
     """Checks tokens and cookies, and issues them. Nothing it compares depends in time on how much of it is right."""
 
-    def __init__(self, secret: str, revoked_file: Path | None = None) -> None:
+    def __init__(self, secret: str, *revoked_files: Path) -> None:
         if len(secret) < MIN_TOKEN_CHARACTERS:
             raise ConfigError(
                 f"the token has {len(secret)} characters, so it could be guessed: set http_token to one of at least "
@@ -69,8 +68,7 @@ class TokenAuth:
         self._secret = _as_bytes(secret)
         # Signed tokens are handed to others. A slow hash keeps them from finding a secret that a person has chosen.
         self._key = hashlib.scrypt(self._secret, salt=b"memorist http token", n=2**14, r=8, p=1)
-        self._one_time: dict[bytes, float] = {}
-        self._revoked = RevokedCookies(revoked_file)
+        self._revoked = RevokedCookies(revoked_files)
 
     def check_token(self, token: str) -> Grant | None:
         """Return what a bearer token grants, or None."""
@@ -105,20 +103,6 @@ class TokenAuth:
 
     def issue_cookie(self) -> str:
         return self._sign("cookie", COOKIE_SECONDS)
-
-    def issue_key(self) -> str:
-        """Return a key that opens the page once."""
-        now, key = time.monotonic(), secrets.token_urlsafe(24)
-        self._one_time = {known: until for known, until in self._one_time.items() if until > now}
-        if len(self._one_time) >= _MAX_KEYS:
-            self._one_time.pop(next(iter(self._one_time)))
-        self._one_time[_digest(key)] = now + KEY_SECONDS
-        return key
-
-    def use_key(self, key: str) -> bool:
-        """Return whether a one-time key is valid, which it is no longer afterwards."""
-        until = self._one_time.pop(_digest(key[:_MAX_TOKEN_CHARACTERS]), None)
-        return until is not None and until > time.monotonic()
 
     def seal(self, text: str, namespace: str) -> str:
         """
@@ -174,45 +158,74 @@ class TokenAuth:
         return _encode(hmac.digest(self._key, body.encode(), "sha256"))
 
 
+class OneTimeKeys:
+    """Keys that open the page once, each a file named by its hash, in a folder that the workers of a server share."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def issue(self) -> str:
+        key = secrets.token_urlsafe(24)
+        self._find(key).touch(0o600)
+        return key
+
+    def use(self, key: str) -> bool:
+        """Return whether a key is valid, which it is no longer afterwards."""
+        file = self._find(key[:_MAX_TOKEN_CHARACTERS])
+        try:
+            issued = file.stat().st_mtime
+            file.unlink()  # of all that try, one succeeds
+        except OSError:
+            return False
+        return issued > time.time() - KEY_SECONDS
+
+    def _find(self, key: str) -> Path:
+        return self._folder / hashlib.sha256(_as_bytes(key)).hexdigest()
+
+
 class RevokedCookies:
     """
-    The cookies of people who logged out, in a file if there is one: a cookie outlives the server.
+    The cookies of people who logged out, in the first of some files that can be written: a cookie outlives the server.
 
     A line is the time at which a cookie expires by itself, and its nonce. After that time, it is dropped.
     """
 
-    def __init__(self, file: Path | None) -> None:
-        self._file = file
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._files = files
         self._lines: set[str] = set()
-        self._read_last: tuple[int, ...] = ()  # what told the file apart that was read last
+        self._read_last: dict[Path, tuple[int, ...]] = {}  # what told each file apart when it was read
 
     def add(self, cookie: Mapping[str, Any]) -> None:
         self._lines.add(_line(cookie))
-        if self._file is not None:
+        for file in self._files:
             try:
-                make_folder(self._file.parent, private=True)
-                with _locked(self._file.with_name(f"{self._file.name}.lock")):  # for others may add one as well
-                    self._read()
-                    self._lines = set(filter(_is_current, self._lines))
-                    content = "".join(f"{line}\n" for line in sorted(self._lines))
-                    write_atomically(self._file, content.encode(), private=True)
+                self._write(file)
+                return
             except OSError as exc:
-                _log.warning("a logout holds only until this server ends: %s: %s", self._file, exc.strerror)
+                _log.warning("a logout holds only until this server ends: %s: %s", file, exc.strerror)
 
     def __contains__(self, cookie: Mapping[str, Any]) -> bool:
         self._read()
         return _line(cookie) in self._lines
 
+    def _write(self, file: Path) -> None:
+        make_folder(file.parent, private=True)
+        with _locked(file.with_name(f"{file.name}.lock")):  # for others may add one as well
+            self._read()
+            self._lines = set(filter(_is_current, self._lines))
+            content = "".join(f"{line}\n" for line in sorted(self._lines))
+            write_atomically(file, content.encode(), private=True)
+
     def _read(self) -> None:
         """Read what another server of this user may have added; a line that is damaged counts for nothing."""
-        with suppress(OSError):
-            if self._file is not None:
-                state = self._file.stat()
+        for file in self._files:
+            with suppress(OSError):
+                state = file.stat()
                 # Two changes may come in one tick of the clock.
                 found = (state.st_ino, state.st_mtime_ns, state.st_size)
-                if found != self._read_last:
-                    self._lines |= set(filter(_is_current, self._file.read_text("ascii", "replace").splitlines()))
-                    self._read_last = found
+                if found != self._read_last.get(file):
+                    self._lines |= set(filter(_is_current, file.read_text("ascii", "replace").splitlines()))
+                    self._read_last[file] = found
 
 
 def _line(cookie: Mapping[str, Any]) -> str:
@@ -230,11 +243,6 @@ def _locked(file: Path) -> Iterator[None]:
         with suppress(OSError):  # where there are no locks, two logouts in one moment may become one
             lock_file(lock, wait=True)
         yield
-
-
-def _digest(key: str) -> bytes:
-    """Return what a secret is looked up by: the time of a lookup tells nothing about it."""
-    return hashlib.sha256(_as_bytes(key)).digest()
 
 
 def _as_bytes(text: str) -> bytes:

@@ -34,13 +34,14 @@ from memorist.config import SECRETS, LoadedSettings, conceal_password
 from memorist.contract import EVENTS, LINES, MULTIPART, Operation
 from memorist.engine.memory import Memorist
 from memorist.engine.project_view import ProjectView, within_namespace
-from memorist.present.codec import encode
+from memorist.present.codec import encode_json
 from memorist.records import Memory
 from memorist.schemas import Schema
 from memorist.time_limit import cancel_with
 from memorist.views import Comparison
-from memorist.web.access import COOKIE, COOKIE_SECONDS, Grant, HostNames, TokenAuth
+from memorist.web.access import COOKIE, COOKIE_SECONDS, Grant, HostNames, OneTimeKeys, TokenAuth
 from memorist.web.events import Feeds, Subscription
+from memorist.web.idempotency import IdempotencyKeys
 from memorist.web.memories import OpenMemories
 from memorist.web.openapi import build_document
 from memorist.web.operations import OPERATIONS, Access, ServerCalls, ServerContext, SettingsAnswer
@@ -52,17 +53,17 @@ from memorist.web.problems import (
     describe_problem,
     leave_place_out,
 )
-from memorist.web.requests import IdempotencyKeys, read_body, read_query
+from memorist.web.requests import read_body, read_query
 from memorist.web.streams import Exports, ReaderStalled, import_upload, receive_upload
 
 STATIC = Path(__file__).parent / "static"
 _THREADS = min(16, 4 + (os.cpu_count() or 1))  # calls of the engine at once; each has a page cache of its own
-_IMPORTS = 2  # at once, as each may hold a whole document in memory; others wait, and keep no thread
+_IMPORTS = 2  # at once in all workers, as each may hold a whole document in memory; others wait, and keep no thread
 _MAX_WAITING = 500  # requests that wait for one of them
 _SECONDS, _SLOW_SECONDS = 60.0, 900.0
 _GUESS_SECONDS = 0.5  # that a wrong token has to wait for its refusal
 _MAX_LOGIN_BYTES = 8192
-_MAX_GUESSES = 20  # that wait at once
+_MAX_GUESSES = 20  # that wait at once, in all workers
 _NAMESPACE = "memorist-namespace"
 _SAFE = ("GET", "HEAD")
 _RECORDABLE = ("search", "review.compare")  # operations that may record themselves
@@ -85,29 +86,35 @@ class WebOptions(Struct, frozen=True, dict=True):
 
     memories: OpenMemories
     token_auth: TokenAuth
+    one_time_keys: OneTimeKeys
+    idempotency_keys: IdempotencyKeys
     hosts: HostNames
     loaded: LoadedSettings
     eval_cache: Path
     read_only: bool = False
+    workers: int = 1
     static: Path = STATIC
+
+    def share(self, limit: int) -> int:
+        """Return this worker's part of a limit for all of them."""
+        return max(1, limit // self.workers)
 
 
 class _ServerState(Struct, dict=True):
     """The state that the requests of one server share."""
 
     options: WebOptions
-    keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
+    importing: anyio.CapacityLimiter
     feeds: Feeds = field(default_factory=Feeds)
     exports: Exports = field(default_factory=Exports)
     waiting: int = 0
     guesses: int = 0
     limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_THREADS))
-    importing: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_IMPORTS))
 
 
 def build_app(options: WebOptions) -> "Application":
     """Return the application."""
-    state = _ServerState(options)
+    state = _ServerState(options, anyio.CapacityLimiter(options.share(_IMPORTS)))
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -236,7 +243,7 @@ def _find_grant(token_auth: TokenAuth, request: Request) -> Grant | None:
 
 async def _slow_down_guesses(state: _ServerState) -> None:
     """Let a wrong token wait; of those that cannot wait, none is told more than to come later."""
-    if state.guesses >= _MAX_GUESSES:
+    if state.guesses >= state.options.share(_MAX_GUESSES):
         raise Refusal(429, "too-many-guesses", "too many wrong tokens", {"Retry-After": "1", "Connection": "close"})
     state.guesses += 1
     try:
@@ -258,7 +265,7 @@ async def _login(state: _ServerState, request: Request) -> Response:
     if request.method == "POST":
         is_valid = await _has_token_in_body(state, request)
     else:
-        is_valid = request.method == "GET" and state.options.token_auth.use_key(request.query_params.get("key", ""))
+        is_valid = request.method == "GET" and state.options.one_time_keys.use(request.query_params.get("key", ""))
     if not is_valid:
         await _slow_down_guesses(state)
         message = "This link has been used already, or is too old. Run `memorist ui` for a new one.\n"
@@ -350,15 +357,10 @@ async def _once(
     name = "\0".join(map(str, caller))
     target = f"{request.method} {request.url.path}?{request.url.query}".encode()
     condition = request.headers.get("if-match", "").encode()
-    known = state.keys.begin(name, key, target, condition, raw)
-    if known is not None:
-        return known
-    done: Response | None = None
-    try:
-        done = await answer()
-    finally:
-        state.keys.end(name, key, done)
-    return done
+    with state.options.idempotency_keys.claim(name, key, target, condition, raw) as claim:
+        if claim.answer is None:
+            claim.answer = await answer()
+        return claim.answer
 
 
 def _call(
@@ -381,7 +383,7 @@ def _call(
     headers |= {"ETag": f'"{answer.version}"'} if isinstance(answer, Memory) else {}
     if operation.returns is type(None):
         answer = arguments[operation.path_parameters[0]]  # of what is gone
-    content = encode(answer) if operation.member is None else {operation.member: encode(answer)}
+    content = answer if operation.member is None else {operation.member: answer}
     return _json_response(content, operation.status, headers)
 
 
@@ -457,7 +459,7 @@ async def _import(
     def work() -> Response:
         with state.options.memories.use(namespace) as memory:
             report = import_upload(memory, upload)
-        return _json_response(encode(report), operation.status, {"Cache-Control": "no-store"})
+        return _json_response(report, operation.status, {"Cache-Control": "no-store"})
 
     try:
         # Not given up half-way: what is imported is kept, and the folder is removed at its end.
@@ -521,8 +523,7 @@ class _Stream(StreamingResponse):
 
 
 def _json_response(content: Any, status: int, headers: Mapping[str, str]) -> Response:
-    body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    return Response(body, status, dict(headers), "application/json")
+    return Response(encode_json(content), status, dict(headers), "application/json")
 
 
 async def _send_document(request: Request) -> Response:

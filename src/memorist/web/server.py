@@ -3,7 +3,10 @@
 import asyncio
 import html
 import logging
+import os
+import secrets
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -13,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +27,25 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from memorist.config import LoadedSettings
 from memorist.listening import ListenAddress
 from memorist.present.render import printable
-from memorist.web.access import KEY_SECONDS, REVOKED_FILE, HostNames, TokenAuth
+from memorist.web.access import KEY_SECONDS, REVOKED_FILE, HostNames, OneTimeKeys, TokenAuth
 from memorist.web.app import WebOptions, build_app
+from memorist.web.idempotency import IdempotencyKeys
 from memorist.web.memories import Open, OpenMemories
 from memorist.web.problems import BASE
+from memorist.web.workers import SharedListener, Supervisor, end_with_supervisor
 
 MAX_CONNECTIONS = 400  # below what a process may usually have open: 1,024 files, of which the database needs some
 HEADER_SECONDS = 10.0
 KEEP_ALIVE_SECONDS = 30
 UNREAD_SECONDS = 30.0  # that an answer waits for a client which does not read it
 _SHUTDOWN_SECONDS = 3  # for requests under way to end
+_END_SECONDS = 10.0  # for all of a worker to end
 _MAX_HEADER_BYTES = 64 << 10
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class ServeOptions(Struct, frozen=True):
-    """The address to listen on, the secret that lets callers in, and whether a browser is opened."""
+    """The address to listen on, the secret that lets callers in, whether a browser opens, and how many processes."""
 
     address: ListenAddress
     secret: str
@@ -47,26 +54,89 @@ class ServeOptions(Struct, frozen=True):
     hosts: Sequence[str] = ()
     read_only: bool = False
     browser: bool = False
+    workers: int = 1  # with more, what opens a memory has to be pickled
+
+
+class _Shared(Struct, frozen=True):
+    """The state that the workers of a server share: files in folders of its own, and a secret that is not in them."""
+
+    folder: Path
+    secret: bytes
+
+    @classmethod
+    def make(cls, folder: str) -> "_Shared":
+        shared = cls(Path(folder), secrets.token_bytes(32))
+        for part in (shared.keys, shared.answers):
+            part.mkdir(0o700)
+        return shared
+
+    @property
+    def keys(self) -> Path:
+        return self.folder / "keys"
+
+    @property
+    def answers(self) -> Path:
+        return self.folder / "answers"
 
 
 def serve(options: ServeOptions, open: Open, loaded: LoadedSettings) -> None:
     """Serve until a signal ends the process."""
-    token_auth = TokenAuth(options.secret, options.state_folder / REVOKED_FILE)
     listener = options.address.listen()
-    port = listener.getsockname()[1]
-    names = options.address.host_names(options.hosts)
-    memories = OpenMemories(open, loaded.settings.namespace)
+    ended_by: signal.Signals | None = None
+    with ExitStack() as at_end:
+        # A folder that nobody else can enter.
+        shared = _Shared.make(at_end.enter_context(tempfile.TemporaryDirectory(prefix="memorist-serve-")))
+        home = f"http://{options.address.host_names(options.hosts)[0]}:{listener.getsockname()[1]}"
+        page = f"{home}/login?key={OneTimeKeys(shared.keys).issue()}"
+        _say(f"Memorist serves its API on {home}{BASE}")
+        if options.browser:
+            _say("Your browser opens the page. Where it finds no file (as a snap or flatpak may), or none opens,")
+            _say(f"open this address in it by hand, which works once: {page}")
+        else:
+            _say(f"Open the page, once, with {page}")
+        at_end.enter_context(_logging_to_stderr())
+        if options.browser:
+            launch_file = _LaunchFile(page)
+            at_end.callback(launch_file.remove)
+            launch_file.open()
+        if options.workers > 1:
+            task = partial(_run_worker, options, open, loaded, shared, listener.fileno(), os.getpid())
+            ended_by = Supervisor(task, listener, _END_SECONDS).run(options.workers)
+        else:
+            # Closed by the server itself, for the signal that ends it then ends the process.
+            _make_server(options, open, loaded, shared, at_end.close).run(sockets=[listener])
+    if ended_by is not None:
+        signal.raise_signal(ended_by)
+
+
+def _run_worker(
+    options: ServeOptions, open: Open, loaded: LoadedSettings, shared: _Shared, listener: int, supervisor: int
+) -> None:
+    """Serve in a process of its own until the supervisor ends."""
+    with _logging_to_stderr():
+        server = _make_server(options, open, loaded, shared, lambda: None)
+        end_with_supervisor(server.end, _END_SECONDS)
+        server.run(sockets=[SharedListener(fileno=listener)])
+    if os.getppid() != supervisor:  # it was killed, and left this
+        shutil.rmtree(shared.folder, ignore_errors=True)
+
+
+def _make_server(
+    options: ServeOptions, open: Open, loaded: LoadedSettings, shared: _Shared, at_end: Callable[[], object]
+) -> "_Server":
     app = build_app(
-        WebOptions(memories, token_auth, HostNames.of(names), loaded, options.eval_cache, options.read_only)
+        WebOptions(
+            OpenMemories(open, loaded.settings.namespace),
+            TokenAuth(options.secret, *(folder / REVOKED_FILE for folder in (options.state_folder, shared.folder))),
+            OneTimeKeys(shared.keys),
+            IdempotencyKeys(shared.answers, shared.secret),
+            HostNames.of(options.address.host_names(options.hosts)),
+            loaded,
+            options.eval_cache,
+            options.read_only,
+            options.workers,
+        )
     )
-    home = f"http://{names[0]}:{port}"
-    page = f"{home}/login?key={token_auth.issue_key()}"
-    _say(f"Memorist serves its API on {home}{BASE}")
-    if options.browser:
-        _say("Your browser opens the page. Where it finds no file (as a snap or flatpak may), or none opens,")
-        _say(f"open this address in it by hand, which works once: {page}")
-    else:
-        _say(f"Open the page, once, with {page}")
     config = uvicorn.Config(
         app,
         http=BoundedProtocol,
@@ -74,31 +144,32 @@ def serve(options: ServeOptions, open: Open, loaded: LoadedSettings) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
+        backlog=SharedListener.BACKLOG_OF_LOOP if options.workers > 1 else 2048,
         h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    with _logging_to_stderr(), ExitStack() as at_end:
-        at_end.callback(app.close_feeds)
-        if options.browser:
-            launch_file = _LaunchFile(page)
-            at_end.callback(launch_file.remove)
-            launch_file.open()
-        # Also called by the server itself, for the signal that ends it then ends the process.
-        _Server(config, at_end.close).run(sockets=[listener])
+    return _Server(config, app.close_feeds, at_end)
 
 
 class _Server(uvicorn.Server):
     """A server that first ends what would keep it waiting: its streams of events."""
 
-    def __init__(self, config: uvicorn.Config, end: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, close_feeds: Callable[[], None], at_end: Callable[[], object]) -> None:
         super().__init__(config)
-        self._end = end
+        self._close_feeds, self._at_end = close_feeds, at_end
+
+    def end(self) -> None:
+        """Have the server shut down soon. Any thread may call it."""
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._end()
+        self._close_feeds()
         await asyncio.sleep(0)  # for the streams to see it
-        await super().shutdown(sockets)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            self._at_end()
 
 
 class BoundedProtocol(H11Protocol):

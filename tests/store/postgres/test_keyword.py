@@ -17,6 +17,7 @@ from memorist.profiles.profile import ALL_COLUMNS
 from memorist.records import Query, Term
 from memorist.search.query import parse_query
 from memorist.store.database import Connection
+from memorist.store.image_follower import ImageFollower
 from memorist.store.near_duplicates import list_sharing
 from memorist.store.postgres import text_index
 from memorist.store.postgres.connections import PostgresDatabase
@@ -220,7 +221,7 @@ def recount(database: PostgresDatabase) -> tuple[dict[tuple[bool, str], int], tu
 
 def find(database: PostgresDatabase, text: str, filter: Filter = NO_FILTER) -> list[int]:
     with database.reading() as connection:
-        found = PostgresKeywordIndex(database.namespace).match(
+        found = PostgresKeywordIndex(database.namespace, ImageFollower(database, database.namespace, 0)).match(
             connection, parse_query(text, "auto"), Scope(filter), 10, 10, ALL_COLUMNS
         )
     return [match.key for match in found.matches]
@@ -364,7 +365,7 @@ class TestWalls:
             owner.execute("vacuum analyze memory_texts")
         with database.writing() as connection:
             connection.execute("set local enable_seqscan = off")
-            index = PostgresKeywordIndex("default")
+            index = PostgresKeywordIndex("default", ImageFollower(database, "default", 0))
             query = parse_query("number7", "auto")
             assert index.match(connection, query, Scope(NO_FILTER), 5, 5, ALL_COLUMNS).matches
             scans = connection.fetch_value(
@@ -376,7 +377,7 @@ class TestWalls:
 
 def search_scores(database: PostgresDatabase, filter: Filter) -> list[tuple[int, float]]:
     with database.reading() as connection:
-        found = PostgresKeywordIndex("default").match(
+        found = PostgresKeywordIndex("default", ImageFollower(database, "default", 0)).match(
             connection, parse_query("deploy server", "auto"), Scope(filter), 10, 10, ALL_COLUMNS
         )
     return [(match.key, match.score) for match in found.matches]

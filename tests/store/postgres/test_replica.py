@@ -3,16 +3,22 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import NamedTuple
 from urllib.parse import quote
 
 import psycopg
 import pytest
 
+import memorist
+from memorist.arguments import NO_FILTER
 from memorist.errors import StoreError
+from memorist.profiles.profile import ALL_COLUMNS
+from memorist.search.query import parse_query
+from memorist.store.postgres.backend import PostgresBackend
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.pool import split_options
+from memorist.store.store import Store
 from postgres_server import REPLICATED, Server, url_of
 from timeouts import MAX_WAIT_SECONDS
 
@@ -109,6 +115,37 @@ def test_reads_go_to_the_standby_and_see_what_was_written(pair: Pair) -> None:
     wait_until(lambda: read(database)[0])
     assert len(read(database)[1]) == 21
     database.close()
+
+
+def test_a_standby_that_lacks_what_the_image_has_answers_by_itself(pair: Pair) -> None:
+    url = f"{url_of(pair.primary.address)}&replica={quote(url_of(pair.standby.address), safe='')}&max_staleness=600"
+    with (
+        closing(Store(PostgresBackend(url, namespace="default"))) as reader,
+        memorist.open(url_of(pair.primary.address), embedder="none") as writer,
+    ):
+        writer.add("a heron at the lake")
+        replica = reader._pool._replica  # type: ignore[attr-defined]
+        wait_until(lambda: count_herons(reader) == 1 and replica.staleness is not None)
+        reader._images.build()
+        pause(pair, paused=True)
+        writer.add("another heron")
+        assert reader._images.refresh() is not None
+        assert count_herons(reader) == 1  # as old as it may be
+
+        replica.avoid()
+        assert count_herons(reader) == 2  # on the primary
+        replica._avoided_until = 0.0
+        wait_until(lambda: reader._images.refresh() is None)  # the standby is asked again
+        assert count_herons(reader) == 1
+
+        pause(pair, paused=False)
+        wait_until(lambda: count_herons(reader) == 2)
+        assert reader._images.refresh() is not None
+
+
+def count_herons(store: Store) -> int:
+    scope = store.resolve_scope(NO_FILTER)
+    return len(store.match_keywords(parse_query("heron", "auto"), scope, limit=5, page=5, weights=ALL_COLUMNS).matches)
 
 
 def test_what_others_write_is_seen_in_time(pair: Pair) -> None:

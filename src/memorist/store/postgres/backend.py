@@ -5,6 +5,7 @@ from memorist.reports import CheckReport, DistributionReport
 from memorist.store.database import Connection
 from memorist.store.export import select_namespaces
 from memorist.store.feed import count_change
+from memorist.store.image_follower import IMAGE_BYTES, Followers
 from memorist.store.postgres.check import check_database
 from memorist.store.postgres.citus import SIZE, distribute
 from memorist.store.postgres.connections import PostgresDatabase
@@ -19,9 +20,19 @@ _MANY = 100  # memories, after which a table is not what it was
 class PostgresBackend:
     """A database on a server, seen by one namespace."""
 
-    def __init__(self, url: str, *, namespace: str, read_only: bool = False, busy_timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        namespace: str,
+        read_only: bool = False,
+        busy_timeout: float = 30.0,
+        image_bytes: int = IMAGE_BYTES,
+    ) -> None:
         self.database = PostgresDatabase(url, namespace=namespace, read_only=read_only, busy_timeout=busy_timeout)
         self.database.before_commit = self._end_transaction
+        self.images = Followers(self.database, image_bytes, counts_apart=True)
+        self._image_bytes = image_bytes
         self._added = 0  # memories since plans were made anew
 
     def _end_transaction(self, connection: Connection) -> None:
@@ -41,17 +52,11 @@ class PostgresBackend:
     def own_files(self) -> tuple[str, ...]:
         return ()
 
-    def find_image(self, namespace: str) -> None:
-        return None
-
-    def charge(self, namespace: str, seconds: float) -> None:
-        """There is no image, so there is nothing to count."""
-
     def open_keyword_index(self, namespace: str) -> PostgresKeywordIndex:
-        return PostgresKeywordIndex(namespace)
+        return PostgresKeywordIndex(namespace, self.images.follow(namespace))
 
     def open_vectors(self, namespace: str) -> PostgresVectors:
-        return PostgresVectors(self.database, namespace)
+        return PostgresVectors(self.database, namespace, self._image_bytes)
 
     def optimize(self, connection: Connection, added: int) -> None:
         """
@@ -100,4 +105,5 @@ class PostgresBackend:
             return distribute(raw, self.database.path)
 
     def close(self) -> None:
+        self.images.close()
         self.database.close()

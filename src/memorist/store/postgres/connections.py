@@ -120,10 +120,8 @@ class PostgresDatabase:
     def _begin(self, statement: str) -> str:
         return f"{statement}; {citus.settings_of(self.namespace)}" if self.is_distributed else statement
 
-    def read_mark(self) -> str:
-        """Return a mark that changes with every transaction that writes, of any process."""
-        with self.reading() as connection:
-            return str(connection.fetch_value("select cast(pg_current_snapshot() as text)"))
+    def read_mark(self) -> None:
+        """Return nothing: a server has a mark of all its databases alone, and asking for it is a round trip."""
 
     @contextmanager
     def administering(self) -> Iterator[RawConnection]:

@@ -5,6 +5,7 @@ A GIN index finds rows, and PostgreSQL returns of each the positions of the quer
 on SQLite, only rows with a rare word of the query, or a pair of its commoner ones, are scored: the *pruning*.
 """
 
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import nlargest
 from typing import Any, NamedTuple
@@ -15,6 +16,9 @@ from msgspec.structs import replace
 from memorist.arguments import NO_FILTER
 from memorist.records import Match, Query, Term
 from memorist.store.database import Connection
+from memorist.store.filters import MAX_SCOPE_KEYS
+from memorist.store.image_follower import ImageFollower
+from memorist.store.keyword_ranking import can_rank
 from memorist.store.keyword_search import (
     FILTERED_PRUNING_ROWS,
     MAX_FACET_ROWS,
@@ -83,8 +87,9 @@ class RankedRow(NamedTuple):
 class PostgresKeywordIndex:
     """Full-text search in one namespace, on PostgreSQL."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, follower: ImageFollower) -> None:
         self.namespace = namespace
+        self._follower = follower
         self._statistics = TokenStatistics(namespace)
         self._vocabulary = PostgresVocabulary(namespace)
 
@@ -106,21 +111,22 @@ class PostgresKeywordIndex:
         if found is None:
             if not search.expressions:
                 return KeywordMatches(NO_MATCHES)
+            started = time.thread_time()  # time at work: a slow network is no reason for an image
             self.plan(connection, search)
             found, all_keys = self._run(connection, search)
+            if can_rank(search):
+                self._follower.charge(time.thread_time() - started)
         if filter.as_of is not None:
             all_keys = None
             columns = dict(zip(STORED_COLUMNS, search.weights, strict=True))
             found += match_past(connection, self.namespace, filter, search.past_query(raw), columns)
             found = sorted(found, key=lambda match: (not match.has_all_words, -match.score, match.key))[:limit]
-        unknown = tuple(atom.text for atom, count in search.counts.items() if not count)
-        return KeywordMatches(Matches.of(found), unknown, all_keys)
-
-    def match_in_memory(self, query: Query, scope: Scope, limit: int, page: int, weights: Mapping[str, float]) -> None:
-        return None
+        return KeywordMatches(Matches.of(found), search.list_unknown(), all_keys)
 
     def prepare(self, query: Query, scope: Scope) -> Search:
         """Translate a query for the indexes; `plan` decides which rows are scored."""
+        if scope.excluded is not None or (scope.keys is not None and len(scope.keys) > MAX_SCOPE_KEYS):
+            scope = Scope(scope.filter)  # an image lists more than is worth sending to a server
         listed = None if scope.keys is None else as_array(scope.keys.tolist())
         return Search.from_query(query, scope, self.namespace, listed)
 
@@ -412,6 +418,10 @@ class PostgresKeywordIndex:
     def select_sharing(
         self, connection: Connection, words: Mapping[str, str], least: int, *, closely: bool
     ) -> tuple[str, dict[str, Any], bool]:
+        # The image counts the words of all texts, but takes in what was written since at first.
+        if closely and (image := self._follower.refresh()):
+            keys = image.index.find_sharing(words, least)
+            return "select value as rid from @keys(:sharing)", {"sharing": str(keys.tolist())}, True
         longest_first = sorted(words.values(), key=lambda word: -len(word))  # long words are rare
         query = Query("", raw=write_sharing(longest_first, least))
         sql, values, _ = self.select_matching(connection, query, Scope(NO_FILTER), (), filtered=False)

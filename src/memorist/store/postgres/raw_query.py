@@ -106,8 +106,7 @@ class RawQuery:
     def _open_index(self) -> apsw.Connection:
         index = apsw.Connection(":memory:")
         register_functions(index)
-        stem = "porter " if self.stemmed else ""
-        tokenize = f"tokenize = '{stem}unicode61 remove_diacritics 2'"
+        tokenize = tokenizer.fts5_option(stemmed=self.stemmed)
         index.execute(f"create virtual table texts using fts5({_COLUMNS}, {tokenize})")
         return index
 

@@ -49,6 +49,8 @@ def tokenize_columns(texts: Mapping[str, str | None], *, stemmed: bool) -> TextT
             continue
         columns.append((number, place))
         for at, token in enumerate(tokens, place):
+            if not token:  # an accent on nothing
+                continue
             positions.setdefault(token[:MAX_LEXEME_CHARACTERS], []).append(at)
         length += len(tokens)
         place += len(tokens) + 1

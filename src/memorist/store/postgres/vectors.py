@@ -26,17 +26,20 @@ from numpy.typing import NDArray
 from psycopg import errors
 
 from memorist.arguments import Filter
-from memorist.errors import StoreError
-from memorist.forks import renew_after_fork
+from memorist.errors import EmbedderError, StoreError
 from memorist.records import Model
 from memorist.store.database import Connection
 from memorist.store.filters import filter_conditions
+from memorist.store.image import Image
+from memorist.store.image_follower import IMAGE_BYTES
 from memorist.store.metadata_index import MetadataIndex
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.dialect import quote_text
 from memorist.store.postgres.schema import fetch_value
+from memorist.store.postgres.vector_blocks import load_mirror
 from memorist.store.records import NO_MATCHES, EmbeddingJob, Matches, Part, Scope, VectorMatches
-from memorist.store.vectors import Vectors, check_dimensions, check_metric
+from memorist.store.vector_mirror import MirroredVectors, VectorMirror
+from memorist.store.vectors import check_dimensions, check_metric
 
 # Vectors of memories and parts, from which on an index is faster by more than its upkeep: at 20,000 a search takes a
 # sixth of the time, and each new vector as long as a tenth of a search without an index.
@@ -56,6 +59,7 @@ _MAX_FILTERS = 1000  # remembered
 _MAX_TOTAL = 100  # counted of memories that all have their vectors: nobody is told how many they are
 _MIN_REMEMBERED = 10_000  # memories; fewer are counted each time
 _BUILD_BYTES = 400  # of an index in memory for each vector, besides its numbers
+_RELOAD_SECONDS = 60.0  # after which vectors are read into memory again that were not, or were dropped
 _REBUILD_SECONDS = 900.0  # after which an index is begun again that could not be built, or was dropped
 _LOCK_SECONDS = 0.5  # between two looks at whether another process has built an index
 _TABLES = ("vectors", "part_vectors")
@@ -89,22 +93,21 @@ class _Counts(NamedTuple):
     until: float
 
 
-class PostgresVectors(Vectors):
-    """The vectors of one namespace."""
+class PostgresVectors(MirroredVectors):
+    """The vectors of one namespace. Beside an image of it, they are in memory as well, up to `most_bytes` of both."""
 
     _database: PostgresDatabase
 
-    def __init__(self, database: PostgresDatabase, namespace: str) -> None:
+    def __init__(self, database: PostgresDatabase, namespace: str, most_bytes: int = IMAGE_BYTES) -> None:
         super().__init__(database, namespace)
+        self._most_bytes = most_bytes
         self._tenant = quote_text(database.namespace)
         # Row security adds the tenant in any case; of a constant, the planner knows how common it is.
         self._live = f"m.tenant = {self._tenant} and m.namespace = :namespace and m.deleted_at is null"
-        self.after_fork()
-        renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """Begin anew in a child: a thread of the parent may have held the lock."""
-        self._lock = threading.Lock()
+        super().after_fork()
+        self._next_loads: dict[str, float] = {}  # when this process may read the vectors of a model into memory again
         self._models: dict[str, _Known] = {}
         self._narrow: dict[Filter, tuple[bool, float]] = {}
         self._counts: dict[tuple[str, Filter], _Counts] = {}
@@ -143,6 +146,45 @@ class PostgresVectors(Vectors):
     # Searching
 
     def find_nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches:
+        mirror = None if scope.image is None else self._find_in_memory(model, scope.image)
+        if mirror is None:
+            return self._ask_server(model, vector, scope, limit)
+        matches, unfiltered = self._match_listed(mirror, vector, scope, limit)
+        return self._to_answer(mirror, matches, unfiltered, scope, limit)
+
+    def _find_in_memory(self, model: Model, image: Image) -> VectorMirror | None:
+        """Return the mirror of a model as of the moment of an image, if there is one; begin to make one otherwise."""
+        mirror = self._follow(model, (image.logged, image.newest), image.logged)
+        if mirror is not None and image.nbytes + mirror.nbytes > self._most_bytes:
+            with self._lock:
+                self._mirrors.pop(model.name, None)
+            return None
+        if self._find_mirror(model) is None:
+            with self._lock:
+                if time.monotonic() < self._next_loads.get(model.name, 0.0):
+                    return None
+                self._next_loads[model.name] = math.inf
+            threading.Thread(
+                target=self._try_to_load, args=(model, image.nbytes), name="memorist-vectors", daemon=True
+            ).start()
+        return mirror
+
+    def _try_to_load(self, model: Model, taken: int) -> None:
+        # Where it fails, or too many would have to be read, the server goes on to compare them.
+        try:
+            with suppress(StoreError, EmbedderError):
+                self.load_mirror(model, taken)
+        finally:
+            self._next_loads[model.name] = time.monotonic() + _RELOAD_SECONDS
+
+    def load_mirror(self, model: Model, taken: int = 0) -> None:
+        """Read the vectors of a model into memory, where an image has taken some of what is granted."""
+        with self._database.snapshot() as connection:
+            mirror = load_mirror(connection, self._namespace, model, self._most_bytes - taken)
+        with self._lock:
+            self._keep(model, mirror)
+
+    def _ask_server(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches:
         wall = scope.filter.restriction
         # The index of fields may be changed between two statements that do not see one moment.
         is_filtered = scope.filter.metadata is not None and scope.keys is None

@@ -8,21 +8,19 @@ import apsw
 
 from memorist.errors import StoreCorrupt
 from memorist.reports import CheckReport
-from memorist.store.backend import IMAGE_BYTES
 from memorist.store.database import Connection
 from memorist.store.documents import CHUNK_SUFFIX
 from memorist.store.export import select_namespaces
 from memorist.store.feed import count_change
-from memorist.store.image import Image
+from memorist.store.image_follower import IMAGE_BYTES, Followers
 from memorist.store.migrations import Migrations, load_migrations, migrate, refuse_newer
 from memorist.store.sqlite.backup import BEFORE_REPAIR, BEFORE_RESTORE, back_up_database
 from memorist.store.sqlite.check import check_database, make_missing_indexes
 from memorist.store.sqlite.connections import BEFORE_REPLACEMENT, ConnectionPool, SqliteSchema
 from memorist.store.sqlite.copies import COMPANIONS
-from memorist.store.sqlite.image_follower import ImageFollower, shorten_log
 from memorist.store.sqlite.keyword import MERGE_EVERY, merge_index_segments
 from memorist.store.sqlite.keyword_index import SqliteKeywordIndex
-from memorist.store.sqlite.maintenance import purge_indexes, wipe_file
+from memorist.store.sqlite.maintenance import purge_indexes, shorten_log, wipe_file
 from memorist.store.sqlite.vectors import SqliteVectors
 
 _COPIES = (
@@ -50,8 +48,7 @@ class SqliteBackend:
         self.database = ConnectionPool(path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
         self._migrations = load_migrations("sqlite") if migrations is None else migrations
         self._unmerged = 0
-        self._followers: dict[str, ImageFollower] = {}
-        self._image_bytes = image_bytes
+        self.images = Followers(self.database, image_bytes)
         try:
             with self.database.reading() as connection:
                 migrate(SqliteSchema(self.database, connection), self._migrations)
@@ -74,22 +71,8 @@ class SqliteBackend:
     def own_files(self) -> tuple[str, ...]:
         return () if self.database.in_memory else tuple(self.database.file + end for end in ("", *COMPANIONS))
 
-    def follow(self, namespace: str) -> ImageFollower:
-        """Return what makes the image of a namespace and its files, and keeps it up to date."""
-        owner = namespace.removesuffix(CHUNK_SUFFIX)
-        if owner not in self._followers:
-            self._followers.setdefault(owner, ImageFollower(self.database, owner, self._image_bytes))
-        return self._followers[owner]
-
-    def find_image(self, namespace: str) -> Image | None:
-        follower = self.follow(namespace)
-        return follower.refresh(self.database.read_mark()) if follower.image else None
-
-    def charge(self, namespace: str, seconds: float) -> None:
-        self.follow(namespace).charge(seconds)
-
     def open_keyword_index(self, namespace: str) -> SqliteKeywordIndex:
-        return SqliteKeywordIndex(namespace, self.database, self.follow(namespace))
+        return SqliteKeywordIndex(namespace, self.images.follow(namespace))
 
     def open_vectors(self, namespace: str) -> SqliteVectors:
         return SqliteVectors(self.database, namespace)
@@ -128,8 +111,7 @@ class SqliteBackend:
         return check_database(self.database, namespace, repair=repair)
 
     def close(self) -> None:
-        for follower in self._followers.values():
-            follower.close()
+        self.images.close()
         self.database.close()
 
 

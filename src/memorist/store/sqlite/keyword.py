@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from memorist.arguments import NO_FILTER
 from memorist.forks import renew_after_fork
 from memorist.records import Match, Query
-from memorist.store.database import Connection, Database
+from memorist.store.database import Connection
 from memorist.store.documents import namespace_beside
-from memorist.store.key_set import Keys
-from memorist.store.keyword_ranking import INDEXED_TEXT, WordRanking, can_rank
+from memorist.store.image_follower import ImageFollower
+from memorist.store.keyword_ranking import INDEXED_TEXT, can_rank
 from memorist.store.keyword_search import (
     MIN_GUARDED,
     STEMS,
@@ -32,7 +32,6 @@ from memorist.store.keyword_search import (
 )
 from memorist.store.records import NO_MATCHES, KeywordMatches, Matches, Scope
 from memorist.store.sqlite.bm25 import ALL_ROWS, COUNTED, IN_FAMILY, IN_PROJECT, MEAN_LENGTH, read_all_rows
-from memorist.store.sqlite.image_follower import ImageFollower
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
     QueryToken,
@@ -52,9 +51,8 @@ _COUNTS_SECONDS, _COUNTS_DRIFT = 60.0, 0.02  # the age, and the change in rows, 
 class KeywordLeg:
     """Full-text search in one namespace."""
 
-    def __init__(self, namespace: str, database: Database, follower: ImageFollower) -> None:
+    def __init__(self, namespace: str, follower: ImageFollower) -> None:
         self.namespace = namespace
-        self._database = database
         self._follower = follower
         self._by_counted: dict[Any, _WordStatistics] = {}
         self._has_strangers = False  # when a search looked last
@@ -84,26 +82,7 @@ class KeywordLeg:
             all_keys = None
             found += match_past(connection, self.namespace, filter, search.past_query(raw), columns)
             found = sorted(found, key=lambda match: (not match.has_all_words, -match.score, match.key))[:limit]
-        return KeywordMatches(Matches.of(found), _list_unknown(search), all_keys)
-
-    def match_in_memory(
-        self, query: Query, scope: Scope, limit: int, page: int, weights: Mapping[str, float]
-    ) -> KeywordMatches | None:
-        search = self.prepare(query, scope)
-        if query.raw is not None or not can_rank(search):
-            return None
-        columns = {**weights, "segments": weights.get("content", 0.0)}
-        ranking = WordRanking.plan(search, scope, self.namespace, columns, self._read_texts)
-        answer = ranking.run(limit, min(limit, max(page, MIN_GUARDED))) if ranking else None
-        if answer is None:
-            return None
-        found, all_keys = answer
-        return KeywordMatches(found, _list_unknown(search), None if all_keys is None else all_keys.tolist(), True)
-
-    def _read_texts(self, keys: Keys) -> list[tuple[int, str]]:
-        sql = f"select m.rid, {INDEXED_TEXT} from memories m where m.rid in (select value from json_each(?))"
-        with self._database.reading() as connection:
-            return [(key, text) for key, text in connection.fetch(sql, (json.dumps(keys.tolist()),))]
+        return KeywordMatches(Matches.of(found), search.list_unknown(), all_keys)
 
     def _rank(self, connection: Connection, search: "Fts5Search") -> tuple[list[Match], list[int] | None]:
         """Return the matches of a search, and all keys if they are known."""
@@ -280,11 +259,6 @@ class _WordStatistics:
         with self._lock:
             self._counts |= new
         return new
-
-
-def _list_unknown(search: KeywordSearch) -> tuple[str, ...]:
-    """Return the words that may be in no memory: where files are counted, too, any of them."""
-    return tuple(atom.text for atom, count in search.counts.items() if not count or search.counts_files)
 
 
 def merge_index_segments(connection: Connection) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memorist.records import Query, Term
-from memorist.store.database import Connection, Database
+from memorist.store.database import Connection
+from memorist.store.image_follower import ImageFollower
 from memorist.store.keyword_search import MAX_FACET_ROWS, STEMS, Expression, match_past
 from memorist.store.near_duplicates import write_sharing
 from memorist.store.records import Scope
-from memorist.store.sqlite.image_follower import ImageFollower
 from memorist.store.sqlite.keyword import LISTED, Fts5Search, KeywordLeg, contains_condition
 from memorist.store.sqlite.vocabulary import SqliteVocabulary
 from memorist.text.tokenizer import list_stems
@@ -23,8 +23,8 @@ _WORDS_PER_GROUP = 2  # a word is looked up in each segment of the index, which 
 class SqliteKeywordIndex(KeywordLeg):
     """Full-text search in one namespace, on FTS5."""
 
-    def __init__(self, namespace: str, database: Database, follower: ImageFollower) -> None:
-        super().__init__(namespace, database, follower)
+    def __init__(self, namespace: str, follower: ImageFollower) -> None:
+        super().__init__(namespace, follower)
         self._vocabulary = SqliteVocabulary(namespace)
         self._sample: tuple[int, Counter[str]] = (0, Counter())  # the texts there were, and how many of some had a word
 
@@ -38,7 +38,7 @@ class SqliteKeywordIndex(KeywordLeg):
         self, connection: Connection, words: Mapping[str, str], least: int, *, closely: bool
     ) -> tuple[str, dict[str, Any], bool]:
         # The image counts the words of all texts, but takes in what was written since at first.
-        if closely and (image := self._follower.refresh(self._database.read_mark())):
+        if closely and (image := self._follower.refresh()):
             keys = image.index.find_sharing(words, least)
             return "select value as rid from json_each(:sharing)", {"sharing": str(keys.tolist())}, True
         counts = self._sample_texts(connection)

@@ -15,6 +15,8 @@ from memorist.store.sqlite.dialect import SqliteConnection
 from memorist.store.sqlite.generations import advance_generation
 from memorist.store.sqlite.keyword import INDEXES
 
+LOG_KEPT = 20_000  # changes that whoever follows may lag behind before it reads everything again
+
 
 def find_file_problems(connection: SqliteConnection) -> Iterator[str]:
     """Yield the problems of the tables themselves."""
@@ -25,6 +27,21 @@ def find_file_problems(connection: SqliteConnection) -> Iterator[str]:
                 yield f"{FILE_PROBLEM} {line}"
     for table, rowid, parent, _ in connection.fetch("pragma foreign_key_check"):
         yield f"{FILE_PROBLEM} row {rowid} of {table} points to a missing row of {parent}"
+
+
+def shorten_log(connection: Connection) -> None:
+    """
+    Drop changes that nobody follows any more, many at once: whoever lags behind further reads everything again.
+
+    A write that drops one would write to one more page of the file.
+    """
+    connection.execute(
+        f"""
+        delete from changes
+        where seq <= (select max(seq) from changes) - {LOG_KEPT}
+          and (select min(seq) from changes) <= (select max(seq) from changes) - {LOG_KEPT} * 21 / 20
+        """
+    )
 
 
 def purge_indexes(connection: Connection) -> None:

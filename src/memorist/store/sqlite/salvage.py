@@ -14,10 +14,11 @@ import apsw
 from memorist.store.database import Conflict
 from memorist.store.sqlite.dialect import SqliteConnection, decode_row, typed_columns
 from memorist.store.sqlite.pages import Pages
+from memorist.store.sqlite.vectors import follow_new_vectors
 from memorist.store.writes import as_json, content_hash, identity_hash
 
 # Tables that nothing else could be made from, in the order of their references, each with an integer to find rows by.
-# What is not here follows by triggers: tags, the full text, the queue of texts without vectors, packed blocks.
+# What is not here follows from these: tags, the full text, the queue of texts without vectors, packed blocks.
 TABLES = {
     "models": "model",
     "indexed_fields": "field",
@@ -188,6 +189,8 @@ class Salvager:
         lost: list[str] = []
         for table, key in _VECTORS.items():
             self._copy_table(source, table, key, lost)
+            if table == "vectors":
+                follow_new_vectors(self._target, table)
         if any(line.startswith(("part_vectors", "uncut")) for line in lost):
             self._target.execute("delete from vectors")
             self._target.execute("delete from part_vectors")

@@ -497,6 +497,72 @@ begin
 end $$;
 create trigger sessions_leaving before delete on sessions for each row execute function sessions_leaving();
 
+-- Which memories changed or went, in order, and what of them: how what is held in memory keeps up without reading
+-- everything again. New memories are known by their rids, which only grow, so that adding one costs nothing here.
+--
+-- Whoever writes to a namespace holds its lock until the end of the transaction. So the numbers below, and the rids, are
+-- given in the order in which readers come to see them, no two writers give the same, and there is no gap between two of
+-- them: whoever lags behind what was dropped from the log notices it by the gap.
+
+create table changes (
+  tenant text collate "C" not null default current_setting('memorist.tenant'),
+  seq bigint not null,
+  rid bigint not null,
+  what integer not null,  -- a sum: 1 any column, 2 its text, or if it is live, 4 its vector, or if it is live
+  primary key (tenant, seq)
+);
+
+-- Whoever lags behind by more than 20,000 changes reads everything again; the log is shortened once in a while.
+create function log_change(tenant text, rid bigint, what integer) returns void language plpgsql as $$
+#variable_conflict use_column
+declare
+  number bigint := 1 + coalesce((select max(c.seq) from changes c where c.tenant = log_change.tenant), 0);
+begin
+  insert into changes(tenant, seq, rid, what) values (log_change.tenant, number, log_change.rid, log_change.what);
+  if number % 1000 = 0 then
+    delete from changes c where c.tenant = log_change.tenant and c.seq <= number - 20000;
+  end if;
+end $$;
+
+create function row_logged() returns trigger language plpgsql as $$
+begin
+  perform log_change(coalesce(new.tenant, old.tenant), coalesce(new.rid, old.rid), tg_argv[0]::integer);
+  return null;
+end $$;
+create trigger memories_changed after update on memories for each row
+  when ((old.deleted_at is null) = (new.deleted_at is null)
+    and (old.content, old.title, old.tags, old.source, old.segments, old.facts)
+      is not distinct from (new.content, new.title, new.tags, new.source, new.segments, new.facts))
+  execute function row_logged(1);
+create trigger memories_rewritten after update on memories for each row
+  when ((old.deleted_at is null) = (new.deleted_at is null)
+    and (old.content, old.title, old.tags, old.source, old.segments, old.facts)
+      is distinct from (new.content, new.title, new.tags, new.source, new.segments, new.facts))
+  execute function row_logged(3);
+create trigger memories_hidden after update on memories for each row
+  when ((old.deleted_at is null) <> (new.deleted_at is null)) execute function row_logged(7);
+create trigger memories_gone after delete on memories for each row execute function row_logged(7);
+create trigger vectors_changed after insert or update or delete on vectors for each row execute function row_logged(4);
+
+-- The session that a memory was made in, and its place there, count as columns of it.
+create trigger session_memories_made after insert or update on session_memories for each row
+  when (new.usage = 'created') execute function row_logged(1);
+create trigger session_memories_gone after delete on session_memories for each row
+  when (old.usage = 'created') execute function row_logged(1);
+
+create function sessions_hidden() returns trigger language plpgsql as $$
+declare
+  made bigint;
+begin
+  for made in
+    select rid from session_memories where tenant = new.tenant and sid = new.sid and usage = 'created' order by rid
+  loop
+    perform log_change(new.tenant, made, 1);
+  end loop;
+  return null;
+end $$;
+create trigger sessions_hidden after update of deleted_at on sessions for each row execute function sessions_hidden();
+
 -- An index of fields of metadata, for filters by them. The fields are named by their paths, as JSON lists of keys.
 -- It is a table, as row security lets no index on an expression, or on JSON, serve a condition.
 

@@ -155,6 +155,7 @@ end;
 
 -- Full text: one stemmed index for words, one unstemmed for beginnings of words (a stem is no beginning).
 -- Both read their content from the view of live rows, so that a rebuild never brings back what was forgotten.
+-- Marks (Mc, Mn) are a part of words: without them, an Indic word would be cut at each vowel sign.
 
 create view memories_live as
   select rid, title, content, tags, source, segments, facts
@@ -164,12 +165,12 @@ create view memories_live as
 create virtual table memories_stems using fts5(
   content, title, tags, source, segments, facts,
   content = memories_live, content_rowid = rid,
-  tokenize = 'porter unicode61 remove_diacritics 2'
+  tokenize = 'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mc Mn'''
 );
 create virtual table memories_words using fts5(
   content, title, tags, source, segments, facts,
   content = memories_live, content_rowid = rid,
-  tokenize = 'unicode61 remove_diacritics 2'
+  tokenize = 'unicode61 remove_diacritics 2 categories ''L* N* Co Mc Mn'''
 );
 
 -- A merge that is asked for joins segments from two on, not from four. And an index gathers words in memory and writes
@@ -297,20 +298,7 @@ when new.data is null and new.parts is not null begin
   update vector_blocks set parts = null where model = new.model and block = new.block and namespace = new.namespace;
 end;
 
--- One trigger for a new vector, not one for each thing: to start one takes as long as most of what it does.
-create trigger vectors_log_insert after insert on vectors begin
-  delete from unembedded where rid = new.rid;
-  delete from uncut where rid = new.rid;
-  insert into changes(rid, what) values (new.rid, 4);
-  insert into vector_blocks(namespace, model, block)
-    select m.namespace, new.model, new.rid >> 10
-    from memories m
-    where m.rid = new.rid and not exists (
-      select 1 from vector_blocks b
-      where b.model = new.model and b.namespace = m.namespace and b.block = new.rid >> 10 and b.data is null)
-    on conflict (model, block, namespace) do update set data = null where data is not null;
-end;
-
+-- What follows new vectors is done for all of them at once by those who insert them: a trigger takes longer than a vector.
 create trigger vectors_log_update after update on vectors begin
   delete from unembedded where rid = new.rid;
   delete from uncut where rid = new.rid;

@@ -6,7 +6,7 @@ delete from _migrations;  -- that of 001-schema.sql takes the place of all
 -- For processes of an older version, which packed no parts.
 drop trigger if exists vector_blocks_without_parts;
 
--- One log of what changed, not two, and one trigger for what follows a vector.
+-- One log of what changed, not two.
 create table changes (
   seq integer primary key autoincrement,
   rid integer not null,
@@ -55,19 +55,6 @@ create trigger sessions_log_liveness after update of deleted_at on sessions begi
   insert into changes(rid, what) select rid, 1 from session_memories where sid = new.sid and usage = 'created';
 end;
 
--- One trigger for a new vector, not one for each thing: to start one takes as long as most of what it does.
-create trigger vectors_log_insert after insert on vectors begin
-  delete from unembedded where rid = new.rid;
-  delete from uncut where rid = new.rid;
-  insert into changes(rid, what) values (new.rid, 4);
-  insert into vector_blocks(namespace, model, block)
-    select m.namespace, new.model, new.rid >> 10
-    from memories m
-    where m.rid = new.rid and not exists (
-      select 1 from vector_blocks b
-      where b.model = new.model and b.namespace = m.namespace and b.block = new.rid >> 10 and b.data is null)
-    on conflict (model, block, namespace) do update set data = null where data is not null;
-end;
 create trigger vectors_log_update after update on vectors begin
   delete from unembedded where rid = new.rid;
   delete from uncut where rid = new.rid;
@@ -83,3 +70,24 @@ end;
 
 -- Vectors of few dimensions are packed as they are stored, not rounded any more.
 update vector_blocks set data = null, parts = null where model in (select model from models where dimensions < 128);
+
+-- Marks (Mc, Mn) are a part of words: without them, an Indic word would be cut at each vowel sign.
+drop table if exists memories_stems;
+drop table if exists memories_words;
+create virtual table memories_stems using fts5(
+  content, title, tags, source, segments, facts,
+  content = memories_live, content_rowid = rid,
+  tokenize = 'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mc Mn'''
+);
+create virtual table memories_words using fts5(
+  content, title, tags, source, segments, facts,
+  content = memories_live, content_rowid = rid,
+  tokenize = 'unicode61 remove_diacritics 2 categories ''L* N* Co Mc Mn'''
+);
+
+insert into memories_stems(memories_stems, rank) values ('usermerge', 2);
+insert into memories_stems(memories_stems, rank) values ('hashsize', 16777216);
+insert into memories_words(memories_words, rank) values ('usermerge', 2);
+insert into memories_words(memories_words, rank) values ('hashsize', 16777216);
+insert into memories_stems(memories_stems) values ('rebuild');
+insert into memories_words(memories_words) values ('rebuild');
