@@ -15,9 +15,9 @@ from answers import texts
 from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist
 from memorist.engine.project_view import for_model
-from memorist.ingest.redaction import Redaction
 from memorist.records import MemoryDraft
 from memorist.redact import redact
+from memorist.redact.redaction import Redaction
 from statements import read_rows
 from test_forgetting import check_nothing_is_left
 

@@ -14,7 +14,7 @@ from memorist.adapters.project_documents import check_project
 from memorist.adapters.session_items import SessionItem, SessionItems, copy_item, find_texts
 from memorist.engine import Memorist
 from memorist.errors import MissingExtra
-from memorist.ingest.redaction import Redaction
+from memorist.redact.redaction import Redaction
 
 try:
     from agent_framework import (

@@ -13,7 +13,7 @@ from memorist.adapters.project_documents import check_project
 from memorist.engine import Memorist
 from memorist.engine.project_view import ProjectView, for_model
 from memorist.errors import MemoristError, MissingExtra
-from memorist.ingest.redaction import redaction_report
+from memorist.redact.redaction import redaction_report
 
 try:
     from pydantic_ai import FunctionToolset, ModelRetry, RunContext

@@ -15,10 +15,10 @@ from memorist.engine import Memorist
 from memorist.engine.context import record_hits, record_option
 from memorist.errors import InvalidInput, MemoristError
 from memorist.file_records import DocumentHit
-from memorist.ingest.redaction import redaction_report
 from memorist.present.codec import timestamp
 from memorist.present.framing import as_data, as_one_line, describe_error
 from memorist.records import Hit
+from memorist.redact.redaction import redaction_report
 from memorist.schemas import Meta
 from memorist.text.snippet import ELLIPSIS, preview, strip_marks
 

@@ -17,7 +17,7 @@ import click
 from memorist import __version__
 from memorist.config import LoadedSettings, default_path, is_file_path, is_missing_or_empty, is_server, load
 from memorist.errors import ConfigError, MemoristError, MissingExtra, find_hint
-from memorist.ingest.redaction import Redaction
+from memorist.redact.redaction import Redaction
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

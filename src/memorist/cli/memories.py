@@ -41,7 +41,6 @@ from memorist.engine import Memorist
 from memorist.engine.sessions import choose_project
 from memorist.errors import InvalidInput, NotFound
 from memorist.ids import shorten_id
-from memorist.ingest.redaction import Redaction, redaction_report, reported_field
 from memorist.present.codec import timestamp
 from memorist.present.render import (
     LINE_CHARACTERS,
@@ -54,6 +53,7 @@ from memorist.present.render import (
     shell_id,
 )
 from memorist.records import Memory, NearDuplicate, Version
+from memorist.redact.redaction import Redaction, redaction_report, reported_field
 from memorist.text.snippet import preview
 
 _BATCH = 500  # memories looked at together

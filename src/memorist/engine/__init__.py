@@ -28,8 +28,8 @@ from memorist.engine.backends import check_target, distribute, open_backend, ope
 from memorist.engine.memory import Memorist
 from memorist.engine.resources import Resources
 from memorist.engine.transfer import restore_backup, salvage
-from memorist.ingest.redaction import Redaction
 from memorist.records import AGENT_SURFACES, NEAR_ACTIONS, SURFACES
+from memorist.redact.redaction import Redaction
 from memorist.search.options import find_profile
 from memorist.store.records import RecallLimits
 from memorist.store.store import Store

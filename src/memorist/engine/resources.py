@@ -16,10 +16,10 @@ from memorist.embed.base import ActiveModel, Embedder, Reranker, close_model
 from memorist.engine.recorder import Recorder
 from memorist.errors import Ambiguous, EmbedderError, NotFound, StoreCorrupt
 from memorist.ids import new_id
-from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import Progress, Vectorizer, offset_progress
 from memorist.profiles.profile import Profile
 from memorist.records import RECORDED_CHARACTERS, SERVED, Decay, Lens, Memory, Recall, RecalledMemory, Reinforcement
+from memorist.redact.redaction import Redaction
 from memorist.reports import CheckReport, Stats
 from memorist.search.page import apply_detail
 from memorist.search.pipeline import Pipeline

@@ -14,9 +14,9 @@ from memorist.config import UserFolders
 from memorist.contract import LINES, MULTIPART, local_only, names_unknown, operation
 from memorist.engine.room import Room
 from memorist.errors import InvalidInput, MissingExtra
-from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import Progress, offset_progress
 from memorist.profiles import SENTENCE_MODELS
+from memorist.redact.redaction import Redaction
 from memorist.reports import DiscoveredSource, ImportReport, SalvageReport
 from memorist.schemas import Meta
 from memorist.store.export import ExportRecord, take_batches

@@ -15,9 +15,9 @@ from memorist.arguments import MAX_PAGE, Filters, MemoryChanges, MemoryId, Memor
 from memorist.contract import names_unknown, operation
 from memorist.engine.links import Linking
 from memorist.errors import Ambiguous, InvalidInput, MemoristError, NotFound
-from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import BATCH, Progress
 from memorist.records import NEAR_ACTIONS, TURN, Memory, MemoryDraft, Reinforcement, check_version
+from memorist.redact.redaction import Redaction
 from memorist.schemas import Meta
 from memorist.store.records import AddedBatch, Check
 

@@ -22,11 +22,11 @@ from memorist.importers.formats.conversation import ImportedConversation, Turn
 from memorist.importers.formats.values import digest, parse_label
 from memorist.importers.input_file import open_input
 from memorist.importers.transcripts import ImportProblem, read_conversations
-from memorist.ingest.redaction import Redaction, redaction_report
 from memorist.ingest.vectorizer import BATCH
 from memorist.ingest.walk import FoundFile, Walk
 from memorist.records import TURN, ConversationBatch, MemoryDraft
 from memorist.redact import redact
+from memorist.redact.redaction import Redaction, redaction_report
 from memorist.reports import ImportReport
 from memorist.store.records import ConversationResult
 

@@ -21,8 +21,8 @@ from memorist import validation
 from memorist.errors import InvalidInput
 from memorist.importers.formats.values import parse_label, parse_object, parse_time
 from memorist.importers.input_file import describe_too_large, load_json, max_document_bytes
-from memorist.ingest.redaction import Redaction
 from memorist.records import FactDraft
+from memorist.redact.redaction import Redaction
 from memorist.store.export import ExportRecord
 from memorist.store.sqlite.foreign import ForeignDatabase, has_tables, is_sqlite, open_foreign
 

@@ -16,7 +16,6 @@ from memorist.engine.context import record_hits, record_last, record_option
 from memorist.engine.project_view import ProjectView
 from memorist.engine.sessions import choose_project
 from memorist.errors import InvalidInput, NotFound
-from memorist.ingest.redaction import redaction_report, reported_field
 from memorist.mcp_server.answers import (
     Answer,
     AnswerRow,
@@ -36,6 +35,7 @@ from memorist.present.codec import timestamp
 from memorist.present.framing import CAUTION, as_data, as_one_line, frame_element
 from memorist.present.render import count_of
 from memorist.records import Memory, Results, Session, Timeline
+from memorist.redact.redaction import redaction_report, reported_field
 from memorist.schemas import Meta
 from memorist.text.snippet import preview
 
