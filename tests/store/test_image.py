@@ -584,3 +584,20 @@ def test_threads_that_search_while_one_writes_find_what_was_there_before(
         thread.join()
     assert not failures
     assert len(reader.match("heron", limit=100).matches) == 60
+
+
+class FilterOfLater(Filter, frozen=True):
+    """A filter with a condition that the image knows nothing of."""
+
+    titled: bool | None = None
+
+
+def test_a_condition_that_the_image_does_not_know_is_left_to_the_database(path: Path) -> None:
+    with memorist.open(path, embedder="none") as memory:
+        memory.add("the heron fishes", project="pond")
+    reader = Reader(path, indexed=True)
+
+    image = reader.follower.image
+    assert image is not None
+    assert image.find_scope("default", FilterOfLater(project=("pond",))) is not None
+    assert image.find_scope("default", FilterOfLater(project=("pond",), titled=True)) is None

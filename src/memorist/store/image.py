@@ -36,6 +36,11 @@ NEVER = np.iinfo(np.int64).min  # a time that is not set
 _NAMED = ("project", "sector", "tier", "kind", "source", "tags")
 _FLAGS = ("superseded", "pinned", "recalled", "by_assistant")
 NO_SESSION = NO_POSITION = -1
+# The conditions of a filter that the arrays can tell; any other one is left to the database.
+_TESTED_FIELDS = frozenset(
+    "project sector tier kind source tags since until min_salience month pinned recalled superseded include_global"
+    " restricted hide_expired".split()
+)
 _TYPES: Mapping[str, Any] = {
     **dict.fromkeys(TIMES, np.int64),
     "salience": np.float64,
@@ -294,7 +299,8 @@ class Image(Struct, frozen=True, eq=False, weakref=True):
         key = (namespace, filter, time.tzname if filter.month else None)
         if (known := self._scopes.get(key) or self._listed.get(key)) is not None:
             return replace(known, image=self)
-        if filter.metadata is not None or filter.fact_kind or filter.session is not None:
+        asked = (name for name in filter.__struct_fields__ if name not in _TESTED_FIELDS)
+        if any(getattr(filter, name) != getattr(NO_FILTER, name, None) for name in asked):
             return None
         own, expired = self.list_own(namespace), self._list_expired()
         settled = replace(

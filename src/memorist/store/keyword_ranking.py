@@ -17,7 +17,7 @@ from memorist.records import Query
 from memorist.store.image import Image, Population
 from memorist.store.inverted_index import PLACE_BITS, Postings, Rows
 from memorist.store.key_set import Keys
-from memorist.store.keyword_search import MIN_GUARDED, STEMS, KeywordSearch
+from memorist.store.keyword_search import MIN_PRUNED, STEMS, KeywordSearch
 from memorist.store.records import KeywordMatches, Matches, Scope
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
@@ -71,7 +71,7 @@ def match_in_memory(
         return None
     columns = {**weights, "segments": weights.get("content", 0.0)}
     ranking = WordRanking.plan(search, scope, namespace, columns, read_texts)
-    answer = ranking.run(limit, min(limit, max(page, MIN_GUARDED))) if ranking else None
+    answer = ranking.run(limit, min(limit, max(page, MIN_PRUNED))) if ranking else None
     if answer is None:
         return None
     found, all_keys = answer
@@ -163,7 +163,7 @@ class WordRanking(Struct):
             if search.pruning is not None:
                 found = found.followed_by(self._rank(self._list_candidates(pruned=False), limit))
             if search.stopwords:
-                found = found.followed_by(self._list_spare(min_found))
+                found = found.followed_by(self._list_with_stopwords(min_found))
         return self._to_matches(found.take(slice(limit))), all_keys
 
     def _find(self, stems: tuple[str, ...]) -> Postings:
@@ -228,7 +228,7 @@ class WordRanking(Struct):
         ranked = _Ranked(rows, scores, has_all)
         return ranked if matched.all() else ranked.take(matched)
 
-    def _list_spare(self, limit: int) -> _Ranked:
+    def _list_with_stopwords(self, limit: int) -> _Ranked:
         """Return the newest rows with nothing but words so common that they say little."""
         rows = self._restrict(self.image.index.mark([[self._rows_of(atom)] for atom in self.search.stopwords[0].atoms]))
         rows = rows[np.argsort(-self.image.index.keys[rows], kind="stable")][:limit]

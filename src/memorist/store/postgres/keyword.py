@@ -22,7 +22,7 @@ from memorist.store.keyword_ranking import can_rank
 from memorist.store.keyword_search import (
     FILTERED_PRUNING_ROWS,
     MAX_FACET_ROWS,
-    MIN_GUARDED,
+    MIN_PRUNED,
     STEMS,
     Expression,
     KeywordSearch,
@@ -104,7 +104,7 @@ class PostgresKeywordIndex:
     ) -> KeywordMatches:
         """Return memories with words of the query, best first: with all words, then some, then only the commonest."""
         search, filter = self.prepare(query, scope), scope.filter
-        search.limit, search.min_found = limit, min(limit, max(page, MIN_GUARDED))
+        search.limit, search.min_found = limit, min(limit, max(page, MIN_PRUNED))
         search.weights = list_weights(weights, STORED_COLUMNS)
         found = None if query.raw is None else self._match_raw(connection, query.raw, search)
         raw, all_keys = None if found is None else query.raw, None

@@ -22,7 +22,7 @@ from memorist.store.documents import namespace_beside
 from memorist.store.image_follower import ImageFollower
 from memorist.store.keyword_ranking import INDEXED_TEXT, can_rank
 from memorist.store.keyword_search import (
-    MIN_GUARDED,
+    MIN_PRUNED,
     STEMS,
     WORDS,
     Expression,
@@ -70,7 +70,7 @@ class KeywordLeg:
         search, filter = self.prepare(query, scope), scope.filter
         # The derived column of character pairs is weighted like the content.
         columns = {**weights, "segments": weights.get("content", 0.0)}
-        search.values |= {"limit": limit, "min_found": min(limit, max(page, MIN_GUARDED))}
+        search.values |= {"limit": limit, "min_found": min(limit, max(page, MIN_PRUNED))}
         search.values |= {f"weight{number}": columns.get(column, 0.0) for number, column in enumerate(INDEX_COLUMNS)}
         found = None if query.raw is None else self._match_raw(connection, query.raw, search)
         raw, all_keys = None if found is None else query.raw, None
