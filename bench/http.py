@@ -13,7 +13,6 @@ too. The data is that of bench/core.py: DIR contains `locomo`. It needs Linux.
 
 import argparse
 import json
-import math
 import os
 import re
 import signal
@@ -43,7 +42,6 @@ TOKEN = "a-token-for-the-bench-0123456789"
 LIMIT = http_load.LIMIT
 START_SECONDS = 60.0
 WARM_UP_SECONDS = 6.0
-STEADY_SHARE = 0.8  # of what a search took before: while it takes less than that, workers are getting warm
 IDLE_SHARE = 0.1  # of one processor, that a server takes at most while it has nothing to do
 
 
@@ -100,15 +98,11 @@ def compare_load(
     load, sizes, searches = http_load.Load(), [], 0
     busy = {"library": 0.0, "server": 0.0, "clients": 0.0}
     with http_load.library_processes(database, questions, options.workers) as library:
-        cost, before = math.inf, math.inf
-        while cost == math.inf or cost < before * STEADY_SHARE:  # until every worker is warm
-            before = cost
-            with _add_busy(warming := {"server": 0.0}, "server", _list_processes(server)):
-                answered = http_load.ask_from_many(
-                    (host, int(port)), TOKEN, questions, options.clients, WARM_UP_SECONDS
-                )
+        warmed = 0
+        while warmed < options.workers * len(questions):  # as many for each as every process of the library has asked
+            answered = http_load.ask_from_many((host, int(port)), TOKEN, questions, options.clients, WARM_UP_SECONDS)
+            warmed += answered.answers
             _wait_until_idle(server)
-            cost = warming["server"] / max(1, answered.answers)
         for _ in range(options.rounds):
             with _add_busy(busy, "library", library.pids):
                 searches += library.count_searches(seconds)
