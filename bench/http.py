@@ -41,7 +41,7 @@ TARGET_LOAD_RATIO = 0.7  # at least, of the searches a second of as many process
 TOKEN = "a-token-for-the-bench-0123456789"
 LIMIT = http_load.LIMIT
 START_SECONDS = 60.0
-WARM_UP_SECONDS = 4.0
+WARM_UP_SECONDS = 6.0
 IDLE_SHARE = 0.1  # of one processor, that a server takes at most while it has nothing to do
 
 
@@ -98,8 +98,10 @@ def compare_load(
     load, sizes, searches = http_load.Load(), [], 0
     busy = {"library": 0.0, "server": 0.0, "clients": 0.0}
     with http_load.library_processes(database, questions, options.workers) as library:
-        for _ in range(2):
-            http_load.ask_from_many((host, int(port)), TOKEN, questions, options.clients, WARM_UP_SECONDS)
+        warmed = 0
+        while warmed < options.workers * len(questions):  # as many for each as every process of the library has asked
+            answered = http_load.ask_from_many((host, int(port)), TOKEN, questions, options.clients, WARM_UP_SECONDS)
+            warmed += answered.answers
             _wait_until_idle(server)
         for _ in range(options.rounds):
             with _add_busy(busy, "library", library.pids):

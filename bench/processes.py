@@ -38,7 +38,7 @@ def measure_start(corpus: Corpus, database: Path, size: int, rounds: int) -> lis
     """
     inside: list[dict[str, Any]] = []
     times: dict[str, list[float]] = {"program": [], "command": [], "keyword": [], "python": [], "model": []}
-    busy: dict[str, list[float]] = {"program": [], "model": []}
+    busy: dict[str, list[float]] = {"program": [], "model": [], "command": [], "keyword": []}
     database.read_bytes()  # a file that was just built is in the system's cache, so it has to be there for every run
     for number in range(rounds):
         question, *more = corpus.questions[number * WARM_SEARCHES : (number + 1) * WARM_SEARCHES + 1]
@@ -80,6 +80,17 @@ def measure_start(corpus: Corpus, database: Path, size: int, rounds: int) -> lis
                 ("a program, start to end", times, TARGET_START),
                 ("... time of the processor", busy, TARGET_START),
             )
+        ),
+        *(
+            Comparison(
+                section,
+                size,
+                f"{label}, time of the processor",
+                Percentiles.of(busy[name]),
+                only_model,
+                Percentiles.of(busy["model"]),
+            )
+            for name, label in (("command", "memorist search"), ("keyword", "... --mode keyword"))
         ),
         *(
             Comparison(section, size, label, Percentiles.of(values), "a warm search", warm)
