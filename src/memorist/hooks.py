@@ -184,12 +184,9 @@ class PendingNotes:
     @contextmanager
     def try_lock(self) -> Iterator[bool]:
         """Keep other processes from working on the notes during a block; yield False if one of them has the lock."""
-        self._make_folder()
+        make_folder(self._folder, private=True)
         with (self._folder / _LOCK).open("ab") as file:  # closing it frees the lock, and so does the process's end
             yield _lock(file)
-
-    def _make_folder(self) -> None:
-        make_folder(self._folder, private=True)
 
 
 def _lock(file: BinaryIO) -> bool:

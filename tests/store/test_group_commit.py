@@ -12,7 +12,7 @@ import pytest
 
 import memorist
 from conftest import HashingEmbedder
-from memorist import AlreadyExists, Memorist, Memory, NotFound
+from memorist import AlreadyExists, Memorist, Memory, NotFound, StoreBusy
 from memorist.engine.project_view import ProjectView
 from processes import FORK_OPTIONS, forks, start_program, wait_for_end
 from timeouts import MAX_WAIT_SECONDS
@@ -104,6 +104,26 @@ def test_one_that_is_refused_leaves_the_others_and_gets_its_own_error(memory: Me
     ]  # fmt: skip
     assert {memory.content for memory in memory.list()} == {"the first of all", "taken", "one", "two", "three"}
     assert memory.check().problems == ()
+
+
+def test_each_gets_what_it_has_written_under_an_id_that_others_write_at_once(memory: Memorist, path: Path) -> None:
+    added = add_together(memory, path, [lambda n=n: memory.add(f"plan {n}", id="plan") for n in range(5)])
+
+    assert [future.result().content for future in added] == [f"plan {n}" for n in range(5)]
+    assert len(memory.history("plan")) == 4
+    assert memory.reembed() <= 1
+    assert memory.check().problems == ()
+
+
+def test_where_the_file_stays_locked_all_are_told_so(path: Path) -> None:
+    with memorist.open(path, embedder="none", busy_timeout=0.2) as memory:
+        with locked(path), ThreadPoolExecutor(6) as threads:
+            refused = [threads.submit(memory.add, f"note {n}") for n in range(6)]
+            assert [type(future.exception()) for future in refused] == [StoreBusy] * 6
+        with ThreadPoolExecutor(6) as threads:
+            list(threads.map(memory.add, [f"note {n}" for n in range(6)]))
+
+        assert memory.count() == 6
 
 
 def test_the_same_text_at_once_is_one_memory_that_is_new_to_one_thread(memory: Memorist, path: Path) -> None:

@@ -1,5 +1,7 @@
 """The program `memorist`: the table of its commands, the context that they run in, and how errors end."""
 
+import atexit
+import gc
 import importlib
 import os
 import sys
@@ -412,6 +414,8 @@ def app(context: click.Context, database: str | None, namespace: str | None) -> 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit; an error ends as one line on stderr and an exit code."""
     _use_utf8()
+    # All of it is freed by the end of the process: looking for cycles in it first takes longer than many a command.
+    atexit.register(gc.freeze)
     if instruction := os.environ.get(_COMPLETION_VARIABLE):
         from click.shell_completion import shell_complete
 

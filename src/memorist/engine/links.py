@@ -148,7 +148,7 @@ class Linking(Room):
             return [(other, None) for other in self._similar_by_words(memory, limit, filter)]
         scope = self._store.resolve_scope(filter)
         nearest = self._store.vectors.find_nearest(model, vector, scope, limit + 1)
-        columns = self._store.load_ranking_columns(nearest.matches.keys, model, vector, scope)
+        columns = self._store.load_ranking_columns(nearest.matches.keys, model, vector, scope, compare=nearest.compare)
         found = zip(columns.keys.tolist(), columns.similarity.tolist(), strict=True)
         similarities = dict(sorted(found, key=lambda pair: (-pair[1], pair[0])))
         return [(other, similarities[key]) for key, other in self._load_others(similarities, memory, filter)][:limit]

@@ -3,10 +3,10 @@
 import builtins
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated, Any, Unpack, cast
+from typing import Annotated, Any, TypeVar, Unpack, cast
 
 from msgspec.structs import replace
 
@@ -28,6 +28,8 @@ _REMOTE_BATCH = 200  # memories that are added by one request to a server
 # The numbers of items in a refusal: the first, and how many came before it.
 _NUMBERS = re.compile(r"(?<=^item )\d+(?= cannot be added: )|(?<=The )\d+(?= before it were added$)")
 _REFUSALS = (InvalidInput, NotFound, Ambiguous)
+
+T = TypeVar("T")
 
 
 class Writing(Linking):
@@ -74,17 +76,12 @@ class Writing(Linking):
         if self._remote is not None:
             return self._send_batches(items, progress)
         ids: builtins.list[str] = []
-        remaining = iter(items)
+        remaining = (self._redact(_draft_item(item, number)) for number, item in enumerate(items, 1))
         error: Exception | None = None
         size = BATCH
         while error is None:
             started = time.monotonic()
-            drafts: builtins.list[MemoryDraft] = []
-            try:
-                for item in islice(remaining, size):
-                    drafts.append(self._redact(_draft_item(item, len(ids) + len(drafts) + 1)))
-            except Exception as exc:  # the caller's own too, if reading the items raises it
-                error = exc
+            drafts, error = _read_some(remaining, size)
             if drafts:
                 added, refusal = self._store_batch(drafts, len(ids))
                 error = refusal or error
@@ -113,15 +110,10 @@ class Writing(Linking):
         remaining = iter(items)
         error: Exception | None = None
         while error is None:
-            batch: builtins.list[str | MemoryItem] = []
-            try:
-                for item in islice(remaining, _REMOTE_BATCH):
-                    batch.append(cast("str | MemoryItem", item))
-            except Exception as exc:  # the caller's own, if reading the items raises it
-                error = exc
+            batch, error = _read_some(remaining, _REMOTE_BATCH)
             if batch:
                 try:
-                    ids += self._add_batch(batch)
+                    ids += self._add_batch(cast("builtins.list[str | MemoryItem]", batch))
                 except _REFUSALS as exc:
                     raise type(exc)(_renumber(str(exc), len(ids))) from exc
                 if progress:
@@ -271,6 +263,17 @@ class Writing(Linking):
         decay = self._resources.decay
         memory = self._store.strength.adjust_salience(id, share, datetime.now(UTC), decay, session)
         return self._resources.present(memory)
+
+
+def _read_some(items: Iterator[T], most: int) -> tuple[list[T], Exception | None]:
+    """Return up to so many items, and the error that ended them early, which may be the caller's own."""
+    some: list[T] = []
+    try:
+        for item in islice(items, most):
+            some.append(item)
+    except Exception as exc:
+        return some, exc
+    return some, None
 
 
 def _renumber(refusal: str, before: int) -> str:

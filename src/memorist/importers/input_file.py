@@ -129,7 +129,7 @@ def open_input(source: str | Path | BinaryIO) -> Iterator[_InputFile]:
     path = Path(_PIPE_NAME) if is_stream else validation.path(source)
     if not is_stream and path.exists() and not path.is_file() and not path.is_dir():
         raise InvalidInput(f"cannot read {path}: it is a pipe or device, not a file; give a pipe as standard input")
-    if not is_stream and not _is_compressed(path):
+    if not is_stream and _find_opener(path) is None:
         yield _InputFile(path, str(path))
         return
     with tempfile.TemporaryDirectory(prefix="memorist-") as folder:
@@ -145,10 +145,6 @@ def open_input(source: str | Path | BinaryIO) -> Iterator[_InputFile]:
             yield plain
         except InvalidInput as exc:
             raise type(exc)(plain.restore_name(str(exc))) from exc
-
-
-def _is_compressed(path: Path) -> bool:
-    return _find_opener(path) is not None
 
 
 def _find_opener(path: Path) -> Callable[[BinaryIO], AbstractContextManager[IO[bytes]]] | None:

@@ -125,8 +125,10 @@ def gather_candidates(stores: Sequence[Store], results: LegResults, profile: Pro
     uses_confidence = profile.confidence_mode != "off" or profile.min_confidence is not None
     columns = RankingColumns.join(
         [
-            store.load_ranking_columns(wanted, results.model, results.query_vector, scope, facts=uses_confidence)
-            for store, scope in zip(stores, results.scopes, strict=True)
+            store.load_ranking_columns(
+                wanted, results.model, results.query_vector, scope, compare=compare, facts=uses_confidence
+            )
+            for store, scope, compare in zip(stores, results.scopes, results.compares, strict=True)
         ]
     )
     by_key = np.argsort(columns.keys)

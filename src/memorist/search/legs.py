@@ -22,7 +22,7 @@ from memorist.profiles import LATIN_ONLY, NOISE_FLOOR
 from memorist.profiles.profile import ALL_COLUMNS, Profile
 from memorist.records import Model, Query, Term
 from memorist.search.query import parse_query
-from memorist.store.records import NO_MATCHES, KeywordMatches, Matches, Scope
+from memorist.store.records import NO_MATCHES, Compare, KeywordMatches, Matches, Scope
 from memorist.store.store import Store
 from memorist.text.tokenizer import is_mostly_latin
 
@@ -38,7 +38,8 @@ class LegResults(Struct, frozen=True):
     old. `keyword_keys` are the keys of all that holds one of the words, where they are known. Vector matches below
     `similarity_floor` do not count as found: the scan estimates, so `vector` holds a few below it, and `below_floor`
     are the keys of the rest. `unfiltered` are the keys the vector leg finds without the filter. `degraded` says in
-    words what could not be used. `scopes` are those that were searched, of one store or of two.
+    words what could not be used. `scopes` are those that were searched, of one store or of two, and `compares` what
+    compares other memories of each with the question.
     """
 
     keyword: Matches = NO_MATCHES
@@ -53,6 +54,7 @@ class LegResults(Struct, frozen=True):
     below_floor: Sequence[int] = ()
     degraded: str | None = None
     scopes: tuple[Scope, ...] = ()
+    compares: tuple[Compare | None, ...] = (None,)
 
 
 def merge_results(one: LegResults, other: LegResults) -> LegResults:
@@ -67,6 +69,7 @@ def merge_results(one: LegResults, other: LegResults) -> LegResults:
         below_floor=[*one.below_floor, *other.below_floor],
         degraded=one.degraded or other.degraded,
         scopes=one.scopes + other.scopes,
+        compares=one.compares + other.compares,
     )
 
 
@@ -177,6 +180,7 @@ class Legs:
             similarity_floor=floor,
             below_floor=nearest.matches.keys[far].tolist(),
             degraded=degraded,
+            compares=(nearest.compare,),
         )
 
     def _start(self, work: Callable[[], KeywordMatches]) -> "Future[KeywordMatches]":

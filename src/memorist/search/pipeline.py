@@ -187,7 +187,9 @@ class Pipeline:
         sources = self._list_sources(request)
         stores = [store for store, _ in sources]
         if not request.query:
-            return LegResults(scopes=tuple(Scope(request.filter) for _ in stores)), stores
+            return LegResults(
+                scopes=tuple(Scope(request.filter) for _ in stores), compares=tuple(None for _ in stores)
+            ), stores
         first, *others = [
             legs.run(request.query, request.filter, request.mode, profile, request.model) for _, legs in sources
         ]

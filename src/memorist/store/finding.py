@@ -26,7 +26,7 @@ from memorist.store.ranking_columns import (
     take_ranking_columns,
     to_ranking_columns,
 )
-from memorist.store.records import KeywordMatches, Scope
+from memorist.store.records import Compare, Compared, KeywordMatches, Scope
 from memorist.store.rows import (
     StorePart,
     decode_facts,
@@ -36,7 +36,7 @@ from memorist.store.rows import (
     read_passing,
     select_facts,
 )
-from memorist.store.vectors import SPANS, Compared, Span, compare_stored, decode_span, vector_column
+from memorist.store.vectors import SPANS, Span, compare_stored, decode_span, vector_column
 
 
 class FindingStore(StorePart):
@@ -127,17 +127,18 @@ class FindingStore(StorePart):
         vector: NDArray[np.float32] | None,
         scope: Scope,
         *,
+        compare: Compare | None = None,
         facts: bool = False,
     ) -> RankingColumns:
         """
-        Return what ranking looks at, at once.
+        Return what ranking looks at, at once; similarities by vectors in memory, if those can `compare`.
 
         Those that are gone, or do not pass the filter, are left out: the legs may have read them before.
         """
         if not len(keys):
             return to_ranking_columns(keys, Compared(None, np.empty(0)), ())
-        if scope.image is not None and (found := self._take_ranking_columns(scope, keys, model, vector, facts)):
-            return found
+        if scope.image is not None and (compare or model is None or vector is None):
+            return self._take_ranking_columns(scope, keys, compare, facts)
         started = time.thread_time()
         past = scope.filter.as_of is not None
         columns = f"""
@@ -160,22 +161,16 @@ class FindingStore(StorePart):
             self._images.charge(time.thread_time() - started)
         return to_ranking_columns(own_keys, compared, [row[3:] for row in rows])
 
-    def _take_ranking_columns(
-        self, scope: Scope, keys: Keys, model: Model | None, vector: NDArray[np.float32] | None, facts: bool
-    ) -> RankingColumns | None:
-        """Return the columns of memories from the image of the namespace, if their vectors are in memory, too."""
+    def _take_ranking_columns(self, scope: Scope, keys: Keys, compare: Compare | None, facts: bool) -> RankingColumns:
+        """Return the columns of memories from the image of the namespace."""
         image = scope.image
-        assert image is not None
+        assert image is not None, "the scope is one of an image"
         rows = image.index.find_rows(np.sort(keys))
         rows = rows[(image.list_own(self.namespace) if scope.passing is None else scope.passing)[rows]]
         own_keys = np.sort(image.index.keys[rows])
         if len(rows) and image.index.sorted_count < image.index.count:  # changed texts are behind others
             rows = rows[np.argsort(image.index.keys[rows])]
-        compared: Compared | None = Compared(None, np.full(len(rows), np.nan))
-        if model is not None and vector is not None:
-            compared = self.vectors.compare(model, vector, own_keys)
-        if compared is None:
-            return None
+        compared = compare(own_keys) if compare else Compared(None, np.full(len(rows), np.nan))
         known = self._load_facts(own_keys) if facts else {}
         return take_ranking_columns(image, rows, compared, known)
 

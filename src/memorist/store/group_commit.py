@@ -4,13 +4,14 @@ Group commit: what several threads want to write at once is written in one trans
 A durable commit waits for the disk, and whoever writes alone has everybody else wait for that. So the first thread
 writes at once, and of those that come meanwhile, one writes for all of them as soon as it has ended. Nobody's call
 returns before the commit of what it has given. If a group fails, each thread writes what it has given by itself: it
-gets an error of its own, and what the others gave is kept.
+gets an error of its own, and what the others gave is kept. Only where the file stays locked, all are told so at once.
 """
 
 import threading
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from memorist.errors import StoreBusy
 from memorist.forks import renew_after_fork
 
 _MAX_TOGETHER = 64  # so that nobody waits long for what came after
@@ -25,6 +26,7 @@ class _Waiting(Generic[Given, Answer]):
     def __init__(self, given: Given) -> None:
         self.given = given
         self.answer: list[Answer] = []
+        self.refusal: StoreBusy | None = None
         self.leads = False  # it is this thread's turn to write
         self.woken = threading.Lock()
         self.woken.acquire()
@@ -61,6 +63,8 @@ class GroupCommit(Generic[Given, Answer]):
             own.woken.acquire()
         if own.leads:
             self._lead(write)
+        if own.refusal:
+            raise StoreBusy(str(own.refusal)) from own.refusal
         return own.answer[0] if own.answer else write([given])[0]
 
     def _lead(self, write: Callable[[Sequence[Given]], Sequence[Answer]]) -> None:
@@ -70,6 +74,9 @@ class GroupCommit(Generic[Given, Answer]):
         try:
             for one, answer in zip(group, write([one.given for one in group]), strict=True):
                 one.answer.append(answer)
+        except StoreBusy as exc:
+            for one in group:
+                one.refusal = exc  # all of them have waited for as long as it is allowed
         except Exception:
             if len(group) == 1:
                 raise

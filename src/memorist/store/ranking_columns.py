@@ -22,9 +22,9 @@ from memorist.store.image import (
 )
 from memorist.store.inverted_index import Rows
 from memorist.store.key_set import Keys
+from memorist.store.records import Compared
 from memorist.store.rows import decode_facts, decode_tags, select_facts
 from memorist.store.vector_scan import Codes
-from memorist.store.vectors import Compared
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -1,16 +1,18 @@
 """Records that the store exchanges with the stages that write and search."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memorist import validation
 from memorist.arguments import Filter
 from memorist.records import Match, Memory, MemoryDraft, Model, Reinforcement
+from memorist.store.key_set import Keys
+from memorist.store.vector_scan import Codes
 
 if TYPE_CHECKING:
     from memorist.store.image import Image
@@ -88,13 +90,9 @@ class NewMemory(NamedTuple):
     ready: ReadyVectors | None
     wall: Filter
 
-    @property
-    def is_named(self) -> bool:
-        return self.wall.restricted and self.draft.if_exists is not None
-
-    def together_with(self) -> tuple[Reinforcement, Filter, str | None]:
-        """Return what is the same in all that are written by the same statements; names are looked up one by one."""
-        return self.reinforcement, self.wall, self.draft.id if self.is_named else None
+    def together_with(self) -> tuple[Reinforcement, Filter, int | None]:
+        """Return what is the same in all that are written by the same statements: one with a name has its own."""
+        return self.reinforcement, self.wall, None if self.draft.if_exists is None else id(self)
 
 
 class AddResult(Struct, frozen=True):
@@ -209,16 +207,33 @@ class Matches(Struct, frozen=True, eq=False):
 NO_MATCHES = Matches.of(())
 
 
+class Compared(Struct, frozen=True):
+    """
+    The codes of memories and their similarities to a vector, each by itself or by its nearest part.
+
+    A similarity is no number, and a code all zeros, where there is no vector. `parts` are the numbers of the parts that
+    are nearer than the whole, by the places of their memories.
+    """
+
+    codes: Codes | None
+    similarities: NDArray[np.float64]
+    parts: Mapping[int, int] = field(default_factory=dict)
+
+
+Compare = Callable[[Keys], Compared]
+
+
 class VectorMatches(Struct, frozen=True):
     """
     The matches of the vector leg. `unembedded` of the `total` memories have no vector yet. `unfiltered` are the matches
-    without the filter.
+    without the filter. Vectors in memory can `compare` other memories, given by ascending keys, with the same question.
     """
 
     matches: Matches
     unembedded: int = 0
     total: int = 0
     unfiltered: Matches = NO_MATCHES
+    compare: Compare | None = None
 
 
 class KeywordMatches(Struct, frozen=True):

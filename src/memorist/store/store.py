@@ -170,7 +170,7 @@ class Store(FindingStore):
         results: list[AddResult] = []
         with self._pool.writing() as connection:
             for (reinforcement, wall, _), group in groupby(given, NewMemory.together_with):
-                several = [self._with_own_id(connection, one) for one in group]
+                several = [one._replace(draft=self._name_draft(connection, one)) for one in group]
                 drafts, ready = [one.draft for one in several], ReadyVectors.join([one.ready for one in several])
                 for written in self._write(connection, drafts, reinforcement, ready, wall):
                     results.append(AddResult(load_memory(connection, written.rid), written.is_new, written.pending))
@@ -178,12 +178,12 @@ class Store(FindingStore):
             self._backend.optimize(connection, len(given))
         return results
 
-    def _with_own_id(self, connection: Connection, given: NewMemory) -> NewMemory:
-        if not given.is_named:
-            return given
+    def _name_draft(self, connection: Connection, given: NewMemory) -> MemoryDraft:
+        """Return a draft with the id that stands for its name where the caller is restricted to a project."""
+        if given.draft.if_exists is None or not given.wall.restricted:
+            return given.draft
         (project,) = given.wall.project
-        id = choose_id(connection, self.namespace, project, given.draft.id)
-        return given._replace(draft=given.draft._replace(id=id))
+        return given.draft._replace(id=choose_id(connection, self.namespace, project, given.draft.id))
 
     def add_many(
         self,

@@ -8,6 +8,7 @@ namespace, in each of these statements.
 
 import threading
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,9 @@ from memorist.records import Model
 from memorist.store.database import Connection, Database
 from memorist.store.image_follower import OF_VECTOR
 from memorist.store.key_set import Keys
-from memorist.store.records import PART_BITS, Matches, Scope, VectorMatches
-from memorist.store.vector_scan import Scores, VectorScan
-from memorist.store.vectors import Compared, Halves, Vectors, check_dimensions, check_metric
+from memorist.store.records import PART_BITS, Compared, Matches, Scope, VectorMatches
+from memorist.store.vector_scan import Comparison, QueryCode, Scores, VectorScan
+from memorist.store.vectors import Halves, Vectors, check_dimensions, check_metric
 from memorist.time_limit import without_limit
 
 _PARTS_FACTOR = 4  # how many times `limit` parts are read: several of the nearest may be of one memory
@@ -39,10 +40,6 @@ class MirroredVectors(Vectors):
         """Begin anew in a child: another thread of the parent may have held the lock, half-way through a change."""
         self._lock = threading.Lock()
         self._mirrors = {}
-
-    def compare(self, model: Model, vector: NDArray[np.float32], keys: Keys) -> Compared | None:
-        mirror = self._find_mirror(model)  # as the search for the nearest has left it
-        return None if mirror is None else mirror.compare(vector, keys)
 
     def _find_mirror(self, model: Model) -> "VectorMirror | None":
         mirror = self._mirrors.get(model.name)
@@ -78,24 +75,22 @@ class MirroredVectors(Vectors):
         if mirror is not None:
             self._mirrors[model.name] = mirror
 
-    def _match_listed(
-        self, mirror: "VectorMirror", vector: NDArray[np.float32], scope: Scope, limit: int
-    ) -> tuple[Matches, Matches]:
+    def _match_listed(self, asked: "Asked", scope: Scope, limit: int) -> tuple[Matches, Matches]:
         """Return the matches of a scope whose keys are listed, or that has no filter, and those without the filter."""
         filter = scope.filter
-        matches = mirror.match(vector, limit, scope.keys, scope.excluded)
+        matches = asked.match(limit, scope.keys, scope.excluded)
         if len(matches) == limit or filter == filter.restriction:
             return matches, matches
-        return matches, mirror.match(vector, limit, self._list_restricted(scope) if filter.restricted else None)
+        return matches, asked.match(limit, self._list_restricted(scope) if filter.restricted else None)
 
     def _to_answer(
-        self, mirror: "VectorMirror", matches: Matches, unfiltered: Matches, scope: Scope, limit: int
+        self, asked: "Asked", matches: Matches, unfiltered: Matches, scope: Scope, limit: int
     ) -> VectorMatches:
-        total, unembedded = mirror.total, mirror.total - len(mirror.scan)
+        total, unembedded = asked.total, asked.total - len(asked.memories)
         if unembedded and scope.filter.restricted:
             own = self._list_restricted(scope)
-            total, unembedded = len(own), int(np.count_nonzero(~np.isin(own, mirror.scan.keys)))
-        return VectorMatches(matches.take(slice(limit)), unembedded, total, unfiltered)
+            total, unembedded = len(own), int(np.count_nonzero(~np.isin(own, asked.memories.keys)))
+        return VectorMatches(matches.take(slice(limit)), unembedded, total, unfiltered, asked.compare)
 
     def _list_restricted(self, scope: Scope) -> Keys:
         """Return the keys of all that the caller may know of."""
@@ -112,7 +107,7 @@ class VectorMirror:
     def __init__(self, namespace: str, model: Model, position: int) -> None:
         self.model = model
         self.scan = VectorScan(model.dimensions)
-        self.parts = PartScan(model.dimensions)
+        self.parts = VectorScan(model.dimensions)
         self.total = 0  # memories, with a vector or without
         self.moment: object = None  # of the database when it was last followed
         self.position = position
@@ -135,26 +130,12 @@ class VectorMirror:
 
     @property
     def nbytes(self) -> int:
-        return self.scan.nbytes + self.parts.scan.nbytes
+        return self.scan.nbytes + self.parts.nbytes
 
-    def match(
-        self, vector: NDArray[np.float32], limit: int, among: Keys | None = None, without: Keys | None = None
-    ) -> Matches:
-        return Matches.of_vectors(*self.find_nearest(vector, limit, among, without))
-
-    def find_nearest(
-        self, vector: NDArray[np.float32], limit: int, among: Keys | None = None, without: Keys | None = None
-    ) -> tuple[Keys, Scores]:
-        """Return the nearest memories with their similarities, by themselves or by a part."""
-        return self.parts.find_nearest(self.scan, vector, limit, among, without)
-
-    def compare(self, vector: NDArray[np.float32], keys: Keys) -> Compared:
-        """Compare memories, given by ascending keys, with a vector, by themselves and by their parts."""
-        places, found, scores = self.scan.compare(vector, keys)
-        similarities = np.full(len(keys), np.nan)
-        codes = np.zeros((len(keys), self.model.dimensions), found.dtype)
-        similarities[places], codes[places] = scores, found
-        return Compared(codes, similarities, self.parts.raise_to_nearest(vector, keys, similarities))
+    def ask(self, vector: NDArray[np.float32]) -> "Asked":
+        """Return a question, given by its vector, beside all vectors as they are now."""
+        question = QueryCode.of(vector)
+        return Asked(self.scan.ask(question), self.parts.ask(question), self.total)
 
     def follow(self, connection: Connection) -> bool:
         """
@@ -178,7 +159,7 @@ class VectorMirror:
         if added:
             self.scan.put(np.array(added, np.int64), to_halves([latest[rid] for rid in added], self.model.dimensions))
         if changes:
-            self.parts.reload(connection, self._namespace, self.model.name, latest)
+            self._reload_parts(connection, latest)
         self.position = last
         # A live memory without a vector: it has one of another model, or its vector was dropped.
         if total is None and any(live and vector is None for *_, vector, live in changes):
@@ -186,37 +167,41 @@ class VectorMirror:
         self.total = len(self.scan) if total is None else total
         return True
 
-
-class PartScan:
-    """The vectors of the parts of memories, of one model in one namespace, in memory."""
-
-    def __init__(self, dimensions: int) -> None:
-        self.scan = VectorScan(dimensions)
-
-    def reload(self, connection: Connection, namespace: str, model: str, memories: Iterable[int]) -> None:
+    def _reload_parts(self, connection: Connection, memories: Iterable[int]) -> None:
         """Read the parts of some memories again."""
         changed = np.sort(np.fromiter(memories, np.int64))
-        number = connection.fetch_value("select model from models where name = :name", {"name": model})
-        self.scan.remove(self._keys_of(changed))
+        number = connection.fetch_value("select model from models where name = :name", {"name": self.model.name})
+        self.parts.remove(_find_parts(self.parts.keys, changed))
         if number is None:
             return
-        found = read_live_parts(connection, namespace, number, "v.rid = b.value", changed.tolist())
+        found = read_live_parts(connection, self._namespace, number, "v.rid = b.value", changed.tolist())
         if found:
-            halves = np.frombuffer(b"".join(blob for _, blob in found), np.float16)
-            self.scan.put([key for key, _ in found], halves.reshape(len(found), self.scan.dimensions))
+            self.parts.put(
+                np.array([key for key, _ in found], np.int64),
+                to_halves([blob for _, blob in found], self.model.dimensions),
+            )
 
-    def find_nearest(
-        self, memories: VectorScan, vector: NDArray[np.float32], k: int, among: Keys | None, without: Keys | None
-    ) -> tuple[Keys, Scores]:
+
+class Asked(NamedTuple):
+    """A question beside all vectors of a model as of one moment: those of the `total` memories, and of their parts."""
+
+    memories: Comparison
+    parts: Comparison
+    total: int
+
+    def match(self, limit: int, among: Keys | None = None, without: Keys | None = None) -> Matches:
+        return Matches.of_vectors(*self.find_nearest(limit, among, without))
+
+    def find_nearest(self, k: int, among: Keys | None = None, without: Keys | None = None) -> tuple[Keys, Scores]:
         """Return the nearest memories, by themselves and by their parts; `among` and `without` ascend."""
-        keys, scores = memories.find_nearest(vector, k, among, without)
-        if not len(self.scan):
+        keys, scores = self.memories.find_nearest(k, among, without)
+        if not len(self.parts):
             return keys, scores
-        among_parts = None if among is None else self._keys_of(among)
-        without_parts = None if without is None else self._keys_of(without)
+        among_parts = None if among is None else _find_parts(self.parts.keys, among)
+        without_parts = None if without is None else _find_parts(self.parts.keys, without)
         count = _PARTS_FACTOR * k
         while True:
-            parts, part_scores = self.scan.find_nearest(vector, count, among_parts, without_parts)
+            parts, part_scores = self.parts.find_nearest(count, among_parts, without_parts)
             found_keys, found_scores = _keep_nearest(
                 np.concatenate([keys, parts >> PART_BITS]), np.concatenate([scores, part_scores]), k
             )
@@ -225,18 +210,20 @@ class PartScan:
                 return found_keys, found_scores
             count *= _MORE_PARTS_FACTOR
 
-    def raise_to_nearest(
-        self, vector: NDArray[np.float32], memories: Keys, similarities: NDArray[np.float64]
-    ) -> dict[int, int]:
-        """
-        Replace the similarities of memories that a part is nearer than; return the numbers of those parts, by place.
+    def compare(self, keys: Keys) -> Compared:
+        """Compare memories, given by ascending keys, by themselves and by their parts."""
+        places, found, scores = self.memories.compare(keys)
+        similarities = np.full(len(keys), np.nan)
+        codes = np.zeros((len(keys), found.shape[1]), found.dtype)
+        similarities[places], codes[places] = scores, found
+        return Compared(codes, similarities, self._raise_to_nearest(keys, similarities))
 
-        The keys of the memories ascend.
-        """
-        keys = self._keys_of(memories)
+    def _raise_to_nearest(self, memories: Keys, similarities: NDArray[np.float64]) -> dict[int, int]:
+        """Replace the similarities of memories that a part is nearer than; return the numbers of those, by place."""
+        keys = _find_parts(self.parts.keys, memories)
         if not len(keys):
             return {}
-        _, _, scores = self.scan.compare(vector, keys)
+        _, _, scores = self.parts.compare(keys)
         places = np.searchsorted(memories, keys >> PART_BITS)
         # Of equal ones the first counts: it is the last to be written.
         order = np.lexsort((-keys, scores))
@@ -249,14 +236,14 @@ class PartScan:
         numbers = (keys[chosen] & ((1 << PART_BITS) - 1)).tolist()
         return dict(zip(nearer.tolist(), numbers, strict=True))
 
-    def _keys_of(self, memories: Keys) -> Keys:
-        """Return the keys of all parts of memories, given in ascending order."""
-        all_keys = self.scan.keys
-        first = np.searchsorted(all_keys, memories << PART_BITS)
-        counts = np.searchsorted(all_keys, (memories + 1) << PART_BITS) - first
-        before = np.cumsum(counts) - counts
-        keys: Keys = all_keys[np.repeat(first - before, counts) + np.arange(counts.sum())]
-        return keys
+
+def _find_parts(parts: Keys, memories: Keys) -> Keys:
+    """Return the keys of all parts of memories; all are given in ascending order."""
+    first = np.searchsorted(parts, memories << PART_BITS)
+    counts = np.searchsorted(parts, (memories + 1) << PART_BITS) - first
+    before = np.cumsum(counts) - counts
+    keys: Keys = parts[np.repeat(first - before, counts) + np.arange(counts.sum())]
+    return keys
 
 
 def _keep_nearest(keys: Keys, scores: Scores, k: int) -> tuple[Keys, Scores]:

@@ -59,14 +59,14 @@ def encode(vectors: NDArray[np.float16] | NDArray[np.float32]) -> Codes:
     return codes
 
 
-class _QueryCode(NamedTuple):
+class QueryCode(NamedTuple):
     """A query as codes are compared with it, and what its products are divided by."""
 
     code: NDArray[Any]
     scale: Scores
 
     @classmethod
-    def of(cls, vector: NDArray[np.float32]) -> "_QueryCode":
+    def of(cls, vector: NDArray[np.float32]) -> "QueryCode":
         if code_type(len(vector)) != np.int8:
             return cls(vector.astype(np.float64), np.ones(1, np.float32))
         code = encode(vector[np.newaxis])
@@ -91,7 +91,7 @@ class _ScanThreads:
         """Start anew in a child: threads do not survive a fork."""
         self._pool: ThreadPoolExecutor | None = None
 
-    def compare(self, query: _QueryCode, codes: Codes, weights: Scores) -> Scores:
+    def compare(self, query: QueryCode, codes: Codes, weights: Scores) -> Scores:
         """Return the similarities of codes, given one over the length of each."""
         shares = min(os.cpu_count() or 1, _MAX_SCAN_THREADS, codes.nbytes // _SHARED_BYTES)
         if shares < 2:
@@ -113,7 +113,7 @@ _scan_threads = _ScanThreads()
 
 def compare(vector: NDArray[np.float32], codes: Codes) -> Scores:
     """Return the cosine similarities of codes to a vector."""
-    return _QueryCode.of(vector).compare(codes, _inverse_lengths(codes))
+    return QueryCode.of(vector).compare(codes, _inverse_lengths(codes))
 
 
 def decode(codes: Codes) -> NDArray[np.float64]:
@@ -215,37 +215,71 @@ class VectorScan:
         with self._write:
             self._state = self._state.without_keys(removed).compact()
 
+    def ask(self, question: QueryCode) -> "Comparison":
+        """Return a question beside the vectors as they are now."""
+        if len(question.code) != self.dimensions:
+            raise ValueError(f"a query of {len(question.code)} dimensions cannot be compared in {self.dimensions}")
+        return Comparison(self._state, question)
+
     def find_nearest(
         self, query: NDArray[np.float32], k: int, among: ArrayLike | None = None, without: ArrayLike | None = None
     ) -> tuple[Keys, Scores]:
+        """Return the nearest of a question that is asked once."""
+        if np.shape(query) != (self.dimensions,):
+            raise ValueError(f"a query of shape {np.shape(query)} cannot be compared in {self.dimensions} dimensions")
+        return self.ask(QueryCode.of(query)).find_nearest(k, among, without)
+
+
+class Comparison:
+    """A question beside the vectors of a scan as of one moment: these are compared once, however often they are used."""
+
+    def __init__(self, state: "_State", question: QueryCode) -> None:
+        self._state, self._question = state, question
+        self._all: Scores | None = None  # of every row, dead ones included
+
+    def __len__(self) -> int:
+        return self._state.live
+
+    @property
+    def keys(self) -> Keys:
+        """All keys, ascending."""
+        return self._state.ascending
+
+    def find_nearest(
+        self, k: int, among: ArrayLike | None = None, without: ArrayLike | None = None
+    ) -> tuple[Keys, Scores]:
         """
-        Return the k keys most similar to the query with their cosine similarities, best first, ties by lower key.
+        Return the k keys most similar to the question with their cosine similarities, best first, ties by lower key.
 
         Only the keys `among` these are searched, or those `without` these; unknown ones are ignored.
         """
-        if np.shape(query) != (self.dimensions,):
-            raise ValueError(f"a query of shape {np.shape(query)} cannot be compared in {self.dimensions} dimensions")
-        state, asked = self._state, _QueryCode.of(query)
+        state = self._state
         if among is None:
-            keys, scores = state.keys[: state.count], state.similarities(asked)
+            keys, scores = state.keys[: state.count], self._compare_all()
             left_out = (
                 state.dead if without is None else state.find_left_out(sort_unique(np.asarray(without, np.int64)))
             )
-            scores[left_out] = -np.inf
+            if len(left_out):
+                scores = scores.copy()
+                scores[left_out] = -np.inf
             return _select_best(keys, scores, min(k, state.count - len(left_out)))
         rows = state.find_rows(sort_unique(np.asarray(among, np.int64)))
-        if len(rows) < _MAX_GATHER_SHARE * state.count:
-            scores = state.similarities_of(rows, asked)
-        else:
-            scores = state.similarities(asked)[rows]
-        return _select_best(state.keys[rows], scores, min(k, len(rows)))
+        if len(rows) >= _MAX_GATHER_SHARE * state.count:
+            self._compare_all()
+        return _select_best(state.keys[rows], self._compare_rows(rows), min(k, len(rows)))
 
-    def compare(self, query: NDArray[np.float32], keys: Keys) -> tuple[Rows, Codes, Scores]:
+    def compare(self, keys: Keys) -> tuple[Rows, Codes, Scores]:
         """Return which of some ascending keys are here, by their places among them, their codes and similarities."""
-        state = self._state
-        rows, places = state.locate(keys)
-        codes = state.codes.take(rows, axis=0)
-        return places, codes, _QueryCode.of(query).compare(codes, state.weights[rows])
+        rows, places = self._state.locate(keys)
+        return places, self._state.codes.take(rows, axis=0), self._compare_rows(rows)
+
+    def _compare_all(self) -> Scores:
+        if self._all is None:
+            self._all = self._state.similarities(self._question)
+        return self._all
+
+    def _compare_rows(self, rows: Rows) -> Scores:
+        return self._state.similarities_of(rows, self._question) if self._all is None else self._all[rows]
 
 
 class _State(Struct, frozen=True):
@@ -276,11 +310,11 @@ class _State(Struct, frozen=True):
     def live(self) -> int:
         return self.count - len(self.dead)
 
-    def similarities(self, query: _QueryCode) -> Scores:
+    def similarities(self, query: QueryCode) -> Scores:
         """Return the similarity of every row to the query, dead ones included."""
         return _scan_threads.compare(query, self.codes[: self.count], self.weights[: self.count])
 
-    def similarities_of(self, rows: Rows, query: _QueryCode) -> Scores:
+    def similarities_of(self, rows: Rows, query: QueryCode) -> Scores:
         """Return the similarities of some rows to the query."""
         scores = np.empty(len(rows), np.float32)
         for start in range(0, len(rows), _BLOCK_ROWS):

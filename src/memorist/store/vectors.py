@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from memorist.arguments import Filter
@@ -15,7 +14,7 @@ from memorist.records import Model
 from memorist.store.database import Connection, Database
 from memorist.store.filters import filter_conditions
 from memorist.store.key_set import Keys
-from memorist.store.records import NO_MATCHES, EmbeddingJob, Matches, Part, ReadyVectors, Scope, VectorMatches
+from memorist.store.records import NO_MATCHES, Compared, EmbeddingJob, Matches, Part, ReadyVectors, Scope, VectorMatches
 from memorist.store.rows import MEMORIES_CHANGED_SINCE, readable_snapshot
 from memorist.store.vector_scan import Codes, compare, encode
 
@@ -73,10 +72,6 @@ class Vectors(ABC):
     @abstractmethod
     def have_parts(self, model: Model) -> bool:
         """Tell if any memory has parts, or may have."""
-
-    def compare(self, model: Model, vector: NDArray[np.float32], keys: Keys) -> "Compared | None":
-        """Compare memories, given by ascending keys, with a vector; None where their vectors are not in memory."""
-        return None
 
     def load(self, model: Model) -> None:  # noqa: B027
         """Read into memory what the first search needs, if it is not there."""
@@ -267,19 +262,6 @@ def check_metric(model: Model, recorded: str) -> None:
 
 def damaged_vector(reason: str) -> StoreCorrupt:
     return StoreCorrupt(f"a stored vector is damaged ({reason}); repair the database", hint=Hint("repair"))
-
-
-class Compared(Struct, frozen=True):
-    """
-    The codes of memories and their similarities to a vector, each by itself or by its nearest part.
-
-    A similarity is no number, and a code all zeros, where there is no vector. `parts` are the numbers of the parts that
-    are nearer than the whole, by the places of their memories.
-    """
-
-    codes: Codes | None
-    similarities: NDArray[np.float64]
-    parts: Mapping[int, int] = field(default_factory=dict)
 
 
 def compare_stored(

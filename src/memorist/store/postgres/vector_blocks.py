@@ -39,7 +39,7 @@ def load_mirror(connection: Connection, namespace: str, model: Model, most_bytes
     with mirror.scan.loading(counts["vectors"]) as add:
         for keys, halves in _read_blocks(connection, "vectors", values, model.dimensions):
             add(keys, encode(halves))
-    with mirror.parts.scan.loading(counts["part_vectors"]) as add:
+    with mirror.parts.loading(counts["part_vectors"]) as add:
         for memories, halves in _read_blocks(connection, "part_vectors", values, model.dimensions):
             add(number_parts(memories), encode(halves))
     return mirror

@@ -149,8 +149,9 @@ class PostgresVectors(MirroredVectors):
         mirror = None if scope.image is None else self._find_in_memory(model, scope.image)
         if mirror is None:
             return self._ask_server(model, vector, scope, limit)
-        matches, unfiltered = self._match_listed(mirror, vector, scope, limit)
-        return self._to_answer(mirror, matches, unfiltered, scope, limit)
+        asked = mirror.ask(vector)
+        matches, unfiltered = self._match_listed(asked, scope, limit)
+        return self._to_answer(asked, matches, unfiltered, scope, limit)
 
     def _find_in_memory(self, model: Model, image: Image) -> VectorMirror | None:
         """Return the mirror of a model as of the moment of an image, if there is one; begin to make one otherwise."""

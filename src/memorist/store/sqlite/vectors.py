@@ -21,6 +21,7 @@ from memorist.store.key_set import Keys, decode_keys
 from memorist.store.metadata_index import MetadataIndex
 from memorist.store.records import NO_MATCHES, PART_BITS, Matches, Scope, VectorMatches
 from memorist.store.vector_mirror import (
+    Asked,
     MirroredVectors,
     VectorMirror,
     count_live,
@@ -85,12 +86,13 @@ class SqliteVectors(MirroredVectors):
         if mirror is None:
             total = self._count_live(scope)
             return VectorMatches(NO_MATCHES, total, total)
-        matches, unfiltered = self._match(mirror, vector, scope, limit)
+        asked = mirror.ask(vector)
+        matches, unfiltered = self._match(asked, scope, limit)
         if scope.filter.as_of is not None:
             with self._database.reading() as connection:
                 past = self._match_past(connection, model, vector, scope.filter)
             matches = Matches.join(matches, past)
-        return self._to_answer(mirror, matches, unfiltered, scope, limit)
+        return self._to_answer(asked, matches, unfiltered, scope, limit)
 
     def _count_live(self, scope: Scope) -> int:
         if scope.filter.restricted:
@@ -101,33 +103,31 @@ class SqliteVectors(MirroredVectors):
     def have_parts(self, model: Model) -> bool:
         """Tell if any memory has parts, or may have."""
         mirror = self._find_mirror(model)
-        return mirror is None or len(mirror.parts.scan) > 0
+        return mirror is None or len(mirror.parts) > 0
 
-    def _match(
-        self, mirror: VectorMirror, vector: NDArray[np.float32], scope: Scope, limit: int
-    ) -> tuple[Matches, Matches]:
+    def _match(self, asked: Asked, scope: Scope, limit: int) -> tuple[Matches, Matches]:
         """Return the matches that pass the filter, and those without the filter."""
         filter = scope.filter
         if scope.is_listed or filter == NO_FILTER:
-            return self._match_listed(mirror, vector, scope, limit)
+            return self._match_listed(asked, scope, limit)
         # A filter that lets much through is cheapest to check on the best matches; if too few of them pass, on more of
         # them, or, unless that would be many, all keys that pass are read and only those are compared. Each time the
         # result is that of a complete scan.
         only_superseded = replace(filter, superseded=True) == NO_FILTER
         count = limit * (_SUPERSEDED_FACTOR if only_superseded else _FILTERED_FACTOR)
         # Of a restricted one, what lies beyond may not even decide which matches are looked at.
-        if filter.restricted or len(mirror.scan) <= count:
-            return self._match_listed(mirror, vector, replace(scope, keys=self._read_passing(filter)), limit)
-        keys, similarities = mirror.find_nearest(vector, count)
+        if filter.restricted or len(asked.memories) <= count:
+            return self._match_listed(asked, replace(scope, keys=self._read_passing(filter)), limit)
+        keys, similarities = asked.find_nearest(count)
         passing = self._check(filter, keys)
         unfiltered = Matches.of_vectors(keys[:limit], similarities[:limit])
         found = int(np.count_nonzero(passing))
-        if found < limit and found * len(mirror.scan) > MAX_LISTED_KEYS * count:
-            keys, similarities = mirror.find_nearest(vector, min(2 * limit * count // found, _MAX_CHECKED))
+        if found < limit and found * len(asked.memories) > MAX_LISTED_KEYS * count:
+            keys, similarities = asked.find_nearest(min(2 * limit * count // found, _MAX_CHECKED))
             passing = self._check(filter, keys)
             found = int(np.count_nonzero(passing))
         if found < limit:
-            return mirror.match(vector, limit, self._read_passing(filter)), unfiltered
+            return asked.match(limit, self._read_passing(filter)), unfiltered
         return Matches.of_vectors(keys[passing][:limit], similarities[passing][:limit]), unfiltered
 
     def _check(self, filter: Filter, keys: Keys) -> NDArray[np.bool_]:
@@ -208,7 +208,7 @@ def _load_mirror(connection: Connection, namespace: str, model: Model) -> Vector
     parts = _OpenRows.read(read_block_parts(connection, namespace, number, loose), dimensions)
     with (
         mirror.scan.loading(count + len(vectors.keys)) as add,
-        mirror.parts.scan.loading(part_count + len(parts.keys)) as add_parts,
+        mirror.parts.loading(part_count + len(parts.keys)) as add_parts,
     ):
         for block, data, part_data in connection.stream(f"select block, data, parts {_BLOCKS}", owner):
             if data is None:
