@@ -231,7 +231,7 @@ class VectorScan:
 
 
 class Comparison:
-    """A question beside the vectors of a scan as of one moment: these are compared once, however often they are used."""
+    """A question beside the vectors of a scan as of one moment, each of which is compared once at most."""
 
     def __init__(self, state: "_State", question: QueryCode) -> None:
         self._state, self._question = state, question
