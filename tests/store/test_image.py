@@ -29,7 +29,7 @@ from memorist.metadata_filter import parse_metadata_filter
 from memorist.profiles.profile import ALL_COLUMNS
 from memorist.records import Model
 from memorist.search.query import parse_query
-from memorist.store import image_follower, inverted_index, near_duplicates
+from memorist.store import image, image_follower, inverted_index, near_duplicates
 from memorist.store.image_follower import IMAGE_BYTES, ImageFollower
 from memorist.store.postgres import statistics
 from memorist.store.postgres.vectors import PostgresVectors
@@ -442,6 +442,20 @@ def test_what_another_process_adds_changes_or_removes_is_seen_by_the_next_search
     assert len(reader.find("heron")) == 2
 
 
+def test_nothing_beyond_a_wall_is_looked_at_where_most_of_what_there_is_lies_within(
+    writer: Memorist, target: Path | str, readers: list[Reader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image, "MAX_SCOPE_KEYS", 2)  # or keys would be listed, and not those that are left out
+    writer.add_many({"content": f"note {n}", "project": "blue" if n == 6 else "red"} for n in range(7))
+    readers.append(reader := Reader(target, indexed=True))
+    scope = reader.store.resolve_scope(Filter(project=("red",), restricted=True, min_salience=0.1))
+    assert scope.excluded is not None
+
+    found = reader.store.vectors.find_nearest(MODEL, np.eye(64, dtype=np.float32)[7], scope, 30)
+
+    assert (len(found.matches), len(found.unfiltered)) == (6, 6)
+
+
 def test_a_process_that_asks_little_makes_no_index(writer: Memorist, target: Path | str, readers: list[Reader]) -> None:
     writer.add_many(f"note {n} on ships" for n in range(50))
     readers.append(reader := Reader(target, indexed=False))
@@ -521,12 +535,12 @@ def test_an_image_that_was_replaced_leaves_memory_at_once(
     writer.add_many(f"note {n} on ships" for n in range(20))
     readers.append(reader := Reader(target, indexed=True))
     reader.match("ships", filter=Filter(project=("red",)))
-    image = weakref.ref(reader.follower.image)
+    first = weakref.ref(reader.follower.image)
     gc.disable()  # or it could be the collector that does it
     try:
         writer.add("another note")
         reader.match("ships")
-        assert image() is None
+        assert first() is None
     finally:
         gc.enable()
 

@@ -21,15 +21,16 @@ from memorist.store.keyword_search import MIN_PRUNED, STEMS, KeywordSearch
 from memorist.store.records import KeywordMatches, Matches, Scope
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
-    K1,
     TEXT_COLUMNS,
     WINDOW_WORDS,
-    B,
     QueryToken,
     QueryWords,
     best_window_weight,
+    bm25_frequency,
     bm25_idf,
+    bm25_length,
     measure_coverage,
+    weigh_columns,
 )
 from memorist.text import tokenizer
 
@@ -69,8 +70,7 @@ def match_in_memory(
     search = KeywordSearch.from_query(query, scope, namespace)
     if query.raw is not None or not can_rank(search):
         return None
-    columns = {**weights, "segments": weights.get("content", 0.0)}
-    ranking = WordRanking.plan(search, scope, namespace, columns, read_texts)
+    ranking = WordRanking.plan(search, scope, namespace, weigh_columns(weights), read_texts)
     answer = ranking.run(limit, min(limit, max(page, MIN_PRUNED))) if ranking else None
     if answer is None:
         return None
@@ -207,7 +207,7 @@ class WordRanking(Struct):
         search, expression, index = self.search, self.search.expressions[0], self.image.index
         wanted = expression.required if search.needs_all else expression.atoms
         # In the order of FTS5's own function: the sums are the same to the last bit.
-        length = K1 * (1 - B + B * index.lengths[rows].astype(np.float64) / self.population.mean_words)
+        length = bm25_length(index.lengths[rows].astype(np.float64), self.population.mean_words)
         scores, matched = np.zeros(len(rows)), np.zeros(len(rows), np.bool_)
         present: dict[QueryToken, Flags] = {}
         self._occurrences = _Occurrences(rows)
@@ -216,10 +216,10 @@ class WordRanking(Struct):
             self._occurrences.located[_stems(atom)] = numbers, places
             present[atom] = _flag(numbers, len(rows))
             matched |= present[atom]
-            counts = np.bincount(numbers, self.weights[places >> PLACE_BITS], len(rows))
-            scores += bm25_idf(self.image.count_rows(_stems(atom), self.population), self.population.count) * (
-                counts * (K1 + 1.0) / (counts + length)
-            )
+            found = np.bincount(numbers, self.weights[places >> PLACE_BITS], len(rows))
+            counts: Scores = found.astype(np.float64, copy=False)
+            count = self.image.count_rows(_stems(atom), self.population)
+            scores += bm25_idf(count, self.population.count) * bm25_frequency(counts, length)
         has_all = np.full(len(rows), search.all_first)
         for atom in expression.required if search.all_first else ():
             if atom not in present:

@@ -6,15 +6,20 @@ BM25 scores the words that are there; it does not say how many words of the quer
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from memorist.records import Match
 from memorist.text import tokenizer
 
+Number = TypeVar("Number", float, NDArray[np.float64])
+
 INDEX_COLUMNS = ("content", "title", "tags", "source", "segments", "facts")  # of the full-text indexes
 TEXT_COLUMNS = ("title", "tags", "source", "segments", "facts", "content")  # the same, as coverage reads them
-K1, B = 1.2, 0.75  # of BM25, as in FTS5
+K1, B = 1.2, 0.75  # of BM25, as in FTS5, whose order of operations is kept as well
 LENGTH_SAMPLE = 1000  # of the newest texts, whose mean length stands for that of all where others are in the index
 _LEAST_IDF = 1e-6  # of a word that is in more than half of all rows
 _MAX_TOKENIZED_CHARACTERS = 20_000  # what follows them in a longer text is searched as it stands
@@ -41,6 +46,21 @@ def inverse_document_frequency(count: int, rows: int) -> float:
 def bm25_idf(count: int, rows: int) -> float:
     """Return the weight that BM25 gives a phrase in `count` of `rows` texts, as FTS5 computes it."""
     return max(_LEAST_IDF, math.log((rows - count + 0.5) / (count + 0.5))) if count <= rows else _LEAST_IDF
+
+
+def bm25_length(length: Number, mean: float) -> Number:
+    """Return what the length of a text, or of each of several, in tokens, adds to a frequency that BM25 divides by."""
+    return K1 * (1 - B + B * length / mean)
+
+
+def bm25_frequency(frequency: Number, length: Number) -> Number:
+    """Return what BM25 multiplies a weight with: of an array, the same to the last bit as of each of its numbers."""
+    return frequency * (K1 + 1.0) / (frequency + length)
+
+
+def weigh_columns(weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the weights of all columns. Pairs of characters, being derived, weigh like the content."""
+    return {**weights, "segments": weights.get("content", 0.0)}
 
 
 class QueryWords(Struct, frozen=True):
@@ -193,7 +213,7 @@ def _match(rid: int, texts: Mapping[str, str], query: PastQuery, weights: Mappin
         counts = {name: term.count_in(column) for name, column in tokens[term.stemmed].items()}
         found += any(counts.values())
         weighted = sum(weights.get(name, 0.0) * count for name, count in counts.items())
-        score += term.idf * weighted * (K1 + 1) / (weighted + K1)
+        score += term.idf * bm25_frequency(weighted, K1)
     has_all = found == len(query.terms)
     if has_all or (found and not query.needs_all) or query.raw is not None:
         return Match(rid, max(score, 1e-9), has_all, measure_coverage(query.words, " ".join(texts.values())))

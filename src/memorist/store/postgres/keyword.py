@@ -31,7 +31,7 @@ from memorist.store.keyword_search import (
 )
 from memorist.store.near_duplicates import write_sharing
 from memorist.store.postgres.raw_query import RawQuery
-from memorist.store.postgres.scoring import Scorer, list_weights
+from memorist.store.postgres.scoring import Scorer
 from memorist.store.postgres.statistics import IN_WALL, TokenStatistics
 from memorist.store.postgres.text_index import (
     STORED_COLUMNS,
@@ -48,6 +48,7 @@ from memorist.store.word_matching import (
     QueryToken,
     bm25_idf,
     measure_coverage,
+    weigh_columns,
 )
 from memorist.text import tokenizer
 
@@ -105,7 +106,8 @@ class PostgresKeywordIndex:
         """Return memories with words of the query, best first: with all words, then some, then only the commonest."""
         search, filter = self.prepare(query, scope), scope.filter
         search.limit, search.min_found = limit, min(limit, max(page, MIN_PRUNED))
-        search.weights = list_weights(weights, STORED_COLUMNS)
+        columns = weigh_columns(weights)
+        search.weights = [columns.get(column, 0.0) for column in STORED_COLUMNS]
         found = None if query.raw is None else self._match_raw(connection, query.raw, search)
         raw, all_keys = None if found is None else query.raw, None
         if found is None:
@@ -118,7 +120,6 @@ class PostgresKeywordIndex:
                 self._follower.charge(time.thread_time() - started)
         if filter.as_of is not None:
             all_keys = None
-            columns = dict(zip(STORED_COLUMNS, search.weights, strict=True))
             found += match_past(connection, self.namespace, filter, search.past_query(raw), columns)
             found = sorted(found, key=lambda match: (not match.has_all_words, -match.score, match.key))[:limit]
         return KeywordMatches(Matches.of(found), search.list_unknown(), all_keys)

@@ -1,9 +1,9 @@
-"""BM25 of rows whose tokens a search has read: the formula of FTS5's bm25(), with its constants."""
+"""BM25 of rows whose tokens a search has read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from memorist.store.postgres.text_index import Columns, Phrase, quote_token, read_positions
-from memorist.store.word_matching import K1, B
+from memorist.store.word_matching import bm25_frequency, bm25_length
 
 
 class Scorer:
@@ -36,7 +36,7 @@ class Scorer:
         """
         if not found:
             return None
-        norm = K1 * (1 - B + B * length / self._mean_length)
+        norm = bm25_length(float(length), self._mean_length)
         # Most rows have one column, and of that only the number of places matters.
         weight = self._weights[columns[0][0]] if len(columns) == 1 else None
         value, has_any, places_of = 0.0, False, {}
@@ -50,7 +50,7 @@ class Scorer:
                     frequency = weight * (places.count(",") + 1)
                 else:
                     frequency = self._weigh(read_positions(places), columns)
-                value += idf * ((frequency * (K1 + 1.0)) / (frequency + norm))
+                value += idf * bm25_frequency(frequency, norm)
         has_all = self._required_words.issubset(places_of)
         if not self._reads_positions:
             return (value, has_all) if has_any else None
@@ -59,7 +59,7 @@ class Scorer:
             if at := phrase.find(positions):
                 has_any = True
                 frequency = self._weigh(at, columns)
-                value += idf * ((frequency * (K1 + 1.0)) / (frequency + norm))
+                value += idf * bm25_frequency(frequency, norm)
         has_all = has_all and all(phrase.find(positions) for phrase in self._required_phrases)
         return (value, has_all) if has_any else None
 
@@ -72,9 +72,3 @@ class Scorer:
                     total += self._weights[number]
                     break
         return total
-
-
-def list_weights(weights: Mapping[str, float], columns: Sequence[str]) -> list[float]:
-    """Return the weights of columns in their order. Pairs of characters, being derived, weigh like the content."""
-    by_name = {**weights, "segments": weights.get("content", 0.0)}
-    return [by_name.get(column, 0.0) for column in columns]

@@ -11,7 +11,7 @@ from typing import Any
 
 import apsw
 
-from memorist.store.word_matching import K1, LENGTH_SAMPLE, B
+from memorist.store.word_matching import LENGTH_SAMPLE, bm25_frequency, bm25_length
 
 # Memories `m` whose numbers count: those of a project, and those of a namespace and of its files.
 IN_PROJECT = "m.namespace = :namespace and m.project = :project and m.deleted_at is null"
@@ -42,13 +42,13 @@ def _own_bm25(api: apsw.FTS5ExtensionApi, *arguments: Any) -> float:
         known += [1.0] * (api.phrase_count - len(known))
         api.aux_data = known, float(mean or 1.0), [float(weight or 0.0) for weight in weights]
     idfs, mean, weights = api.aux_data
-    length = K1 * (1 - B + B * api.column_size() / mean)
+    length = bm25_length(float(api.column_size()), mean)
     score = 0.0
     for phrase, idf in enumerate(idfs):
         count = 0.0
         for column in api.phrase_columns(phrase):
             count += weights[column] * len(api.phrase_column_offsets(phrase, column))
-        score += idf * (count * (K1 + 1) / (count + length))  # in the order of FTS5's own function
+        score += idf * bm25_frequency(count, length)
     return score
 
 

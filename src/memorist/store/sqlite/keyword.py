@@ -37,6 +37,7 @@ from memorist.store.word_matching import (
     QueryToken,
     bm25_idf,
     measure_coverage,
+    weigh_columns,
 )
 from memorist.text import tokenizer
 
@@ -68,8 +69,7 @@ class KeywordLeg:
     ) -> KeywordMatches:
         """Return memories with words of the query, best first: with all words, then some, then only the commonest."""
         search, filter = self.prepare(query, scope), scope.filter
-        # The derived column of character pairs is weighted like the content.
-        columns = {**weights, "segments": weights.get("content", 0.0)}
+        columns = weigh_columns(weights)
         search.values |= {"limit": limit, "min_found": min(limit, max(page, MIN_PRUNED))}
         search.values |= {f"weight{number}": columns.get(column, 0.0) for number, column in enumerate(INDEX_COLUMNS)}
         found = None if query.raw is None else self._match_raw(connection, query.raw, search)
