@@ -304,6 +304,17 @@ def test_no_worker_outlives_the_server(tmp_path: Path, number: signal.Signals) -
         assert memory.check().ok
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_server_that_is_ended_as_it_starts_leaves_nothing(tmp_path: Path, workers: int) -> None:
+    (tmp_path / "temporary").mkdir()
+    environ = {"TMPDIR": str(tmp_path / "temporary")}
+    with web_server(tmp_path / "memory.db", workers=workers, environ=environ) as server:
+        server.process.send_signal(signal.SIGTERM)  # it has told its address, and is not listening to signals yet
+        assert server.process.wait(MAX_WAIT_SECONDS) == -signal.SIGTERM
+
+    wait_until(lambda: not list((tmp_path / "temporary").iterdir()), "a folder is left")
+
+
 def test_memories_of_one_process_are_served_by_one(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "memorist", "--db", ":memory:", "serve", "--port", "0", "--workers", "2"]
     environ = os.environ | {"HOME": str(tmp_path), "MEMORIST_HTTP_TOKEN": TOKEN}

@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from copy import copy
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -83,7 +84,7 @@ def serve(options: ServeOptions, open: Open, loaded: LoadedSettings) -> None:
     """Serve until a signal ends the process."""
     listener = options.address.listen()
     ended_by: signal.Signals | None = None
-    with ExitStack() as at_end:
+    with ExitStack() as at_end, _ended_by_signal(at_end):
         # A folder that nobody else can enter.
         shared = _Shared.make(at_end.enter_context(tempfile.TemporaryDirectory(prefix="memorist-serve-")))
         home = f"http://{options.address.host_names(options.hosts)[0]}:{listener.getsockname()[1]}"
@@ -107,6 +108,22 @@ def serve(options: ServeOptions, open: Open, loaded: LoadedSettings) -> None:
             _make_server(options, open, loaded, shared, at_end.close).run(sockets=[listener])
     if ended_by is not None:
         signal.raise_signal(ended_by)
+
+
+@contextmanager
+def _ended_by_signal(at_end: ExitStack) -> Iterator[None]:
+    """Clean up where SIGTERM ends the process before the server or the supervisor has its own handler."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        at_end.close()
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run_worker(
