@@ -7,7 +7,6 @@ the best candidates, and grouping by document.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -197,7 +196,7 @@ def blend_scores(ranking: Ranking, read: Mapping[int, RerankScore], weight: floa
         return ranking
     best, rest, scores = ranking.places[is_read], ranking.places[~is_read], ranking.scores.copy()
     of_best = [read[key] for key in ranking.candidates.keys[best].tolist()]
-    weight *= fmean(each.share_read**_PARTIAL_READ_EXPONENT for each in of_best)
+    weight *= sum(each.share_read**_PARTIAL_READ_EXPONENT for each in of_best) / len(of_best)
     by_reading = np.array([each.score for each in of_best])
     scores[best] = (1.0 - weight) * (scores[best] / (scores[best].max() or 1.0)) + weight * by_reading
     scaled = np.minimum(1.0, scores[rest] / (scores[rest].max(initial=0.0) or 1.0))
