@@ -178,7 +178,7 @@ def test_what_passes_a_filter_is_listed_anew_for_each_search_while_a_memory_may_
     with memorist.open(path) as memory:
         memory.add("the fox sleeps", project="den")
         store, den = memory._resources.store, Filter(project=("den",))
-        store._backend.follow("default").build()
+        store._backend.images.follow("default").build()
         assert store.resolve_scope(den).passing is store.resolve_scope(den).passing is not None
 
         memory.add("the fox sleeps for a day", project="den", expires_at=FUTURE)

@@ -17,22 +17,22 @@ from memorist.forks import renew_after_fork
 _MAX_TOGETHER = 64  # so that nobody waits long for what came after
 
 Given = TypeVar("Given")
-Answer = TypeVar("Answer")
+Written = TypeVar("Written")
 
 
-class _Waiting(Generic[Given, Answer]):
-    """What a thread has given, and its answer as a list of one, once there is one."""
+class _Waiting(Generic[Given, Written]):
+    """A thread that waits, what it has given, and its answer as a list of one, once there is one."""
 
     def __init__(self, given: Given) -> None:
         self.given = given
-        self.answer: list[Answer] = []
+        self.answer: list[Written] = []
         self.refusal: StoreBusy | None = None
         self.leads = False  # it is this thread's turn to write
         self.woken = threading.Lock()
         self.woken.acquire()
 
 
-class GroupCommit(Generic[Given, Answer]):
+class GroupCommit(Generic[Given, Written]):
     """The threads that wait to write, and the one that writes for them."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class GroupCommit(Generic[Given, Answer]):
     def after_fork(self) -> None:
         """Begin anew in a child, where none of the threads goes on that were waiting or writing."""
         self._lock = threading.Lock()
-        self._waiting: list[_Waiting[Given, Answer]] = []
+        self._waiting: list[_Waiting[Given, Written]] = []
         self._is_led = False
 
     @property
@@ -50,12 +50,12 @@ class GroupCommit(Generic[Given, Answer]):
         """The number of threads that wait for the one that writes."""
         return len(self._waiting)
 
-    def write(self, given: Given, write: Callable[[Sequence[Given]], Sequence[Answer]]) -> Answer:
+    def write(self, given: Given, write: Callable[[Sequence[Given]], Sequence[Written]]) -> Written:
         """Have `write` answer what is given, which it does in one transaction with what other threads have given it."""
         # Ctrl-C, which may come between any two lines, would leave the others waiting; only this thread meets it.
         if threading.current_thread() is threading.main_thread():
             return write([given])[0]
-        own = _Waiting[Given, Answer](given)
+        own = _Waiting[Given, Written](given)
         with self._lock:
             self._waiting.append(own)
             own.leads, self._is_led = not self._is_led, True
@@ -67,7 +67,7 @@ class GroupCommit(Generic[Given, Answer]):
             raise StoreBusy(str(own.refusal)) from own.refusal
         return own.answer[0] if own.answer else write([given])[0]
 
-    def _lead(self, write: Callable[[Sequence[Given]], Sequence[Answer]]) -> None:
+    def _lead(self, write: Callable[[Sequence[Given]], Sequence[Written]]) -> None:
         """Write for all that wait by now, then let the first of those that came meanwhile write for the rest."""
         with self._lock:
             group, self._waiting = self._waiting[:_MAX_TOGETHER], self._waiting[_MAX_TOGETHER:]

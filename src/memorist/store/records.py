@@ -82,8 +82,8 @@ class ReadyVectors(Struct, frozen=True):
         return cls(model, jobs, parts, np.concatenate(vectors))
 
 
-class NewMemory(NamedTuple):
-    """What is to be added; behind a `wall` around one project, an id that was chosen is a name within that project."""
+class AddRequest(NamedTuple):
+    """A draft to be added; behind a `wall` around one project, an id that was chosen is a name within that project."""
 
     draft: MemoryDraft
     reinforcement: Reinforcement

@@ -48,11 +48,11 @@ from memorist.store.project_names import choose_id, find_named
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore
 from memorist.store.records import (
     AddedBatch,
+    AddRequest,
     AddResult,
     Check,
     ConversationResult,
     EmbeddingJob,
-    NewMemory,
     ReadyVectors,
 )
 from memorist.store.relations import (
@@ -121,7 +121,7 @@ class Store(FindingStore):
         self.agent_files = AgentFileStore(self._pool, namespace)
         self.feed = FeedStore(self._pool, namespace)
         self.inspection = InspectionStore(self._pool, namespace)
-        self._adding = GroupCommit[NewMemory, AddResult]()
+        self._adding = GroupCommit[AddRequest, AddResult]()
 
     @cached_property
     def documents(self) -> DocumentStore:
@@ -163,13 +163,13 @@ class Store(FindingStore):
 
         Behind a `wall` around one project, the id that a caller chose is a name within that project.
         """
-        return self._adding.write(NewMemory(draft, reinforcement, ready, wall), self._add_together)
+        return self._adding.write(AddRequest(draft, reinforcement, ready, wall), self._add_together)
 
-    def _add_together(self, given: Sequence[NewMemory]) -> list[AddResult]:
+    def _add_together(self, given: Sequence[AddRequest]) -> list[AddResult]:
         """Add memories in one transaction."""
         results: list[AddResult] = []
         with self._pool.writing() as connection:
-            for (reinforcement, wall, _), group in groupby(given, NewMemory.together_with):
+            for (reinforcement, wall, _), group in groupby(given, AddRequest.together_with):
                 several = [one._replace(draft=self._name_draft(connection, one)) for one in group]
                 drafts, ready = [one.draft for one in several], ReadyVectors.join([one.ready for one in several])
                 for written in self._write(connection, drafts, reinforcement, ready, wall):
@@ -178,7 +178,7 @@ class Store(FindingStore):
             self._backend.optimize(connection, len(given))
         return results
 
-    def _name_draft(self, connection: Connection, given: NewMemory) -> MemoryDraft:
+    def _name_draft(self, connection: Connection, given: AddRequest) -> MemoryDraft:
         """Return a draft with the id that stands for its name where the caller is restricted to a project."""
         if given.draft.if_exists is None or not given.wall.restricted:
             return given.draft

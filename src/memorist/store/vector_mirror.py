@@ -19,7 +19,7 @@ from memorist.store.database import Connection, Database
 from memorist.store.image_follower import OF_VECTOR
 from memorist.store.key_set import Keys
 from memorist.store.records import PART_BITS, Compared, Matches, Scope, VectorMatches
-from memorist.store.vector_scan import Comparison, QueryCode, Scores, VectorScan
+from memorist.store.vector_scan import QueryCode, ScanQuery, Scores, VectorScan
 from memorist.store.vectors import Halves, Vectors, check_dimensions, check_metric
 from memorist.time_limit import without_limit
 
@@ -75,7 +75,7 @@ class MirroredVectors(Vectors):
         if mirror is not None:
             self._mirrors[model.name] = mirror
 
-    def _match_listed(self, asked: "Asked", scope: Scope, limit: int) -> tuple[Matches, Matches]:
+    def _match_listed(self, asked: "MirrorQuery", scope: Scope, limit: int) -> tuple[Matches, Matches]:
         """Return the matches of a scope whose keys are listed, or that has no filter, and those without the filter."""
         filter = scope.filter
         matches = asked.match(limit, scope.keys, scope.excluded)
@@ -84,7 +84,7 @@ class MirroredVectors(Vectors):
         return matches, asked.match(limit, self._list_restricted(scope) if filter.restricted else None)
 
     def _to_answer(
-        self, asked: "Asked", matches: Matches, unfiltered: Matches, scope: Scope, limit: int
+        self, asked: "MirrorQuery", matches: Matches, unfiltered: Matches, scope: Scope, limit: int
     ) -> VectorMatches:
         total, unembedded = asked.total, asked.total - len(asked.memories)
         if unembedded and scope.filter.restricted:
@@ -132,10 +132,10 @@ class VectorMirror:
     def nbytes(self) -> int:
         return self.scan.nbytes + self.parts.nbytes
 
-    def ask(self, vector: NDArray[np.float32]) -> "Asked":
+    def ask(self, vector: NDArray[np.float32]) -> "MirrorQuery":
         """Return a question, given by its vector, beside all vectors as they are now."""
         question = QueryCode.of(vector)
-        return Asked(self.scan.ask(question), self.parts.ask(question), self.total)
+        return MirrorQuery(self.scan.ask(question), self.parts.ask(question), self.total)
 
     def follow(self, connection: Connection) -> bool:
         """
@@ -182,11 +182,11 @@ class VectorMirror:
             )
 
 
-class Asked(NamedTuple):
+class MirrorQuery(NamedTuple):
     """A question beside all vectors of a model as of one moment: those of the `total` memories, and of their parts."""
 
-    memories: Comparison
-    parts: Comparison
+    memories: ScanQuery
+    parts: ScanQuery
     total: int
 
     def match(self, limit: int, among: Keys | None = None, without: Keys | None = None) -> Matches:

@@ -215,11 +215,11 @@ class VectorScan:
         with self._write:
             self._state = self._state.without_keys(removed).compact()
 
-    def ask(self, question: QueryCode) -> "Comparison":
+    def ask(self, question: QueryCode) -> "ScanQuery":
         """Return a question beside the vectors as they are now."""
         if len(question.code) != self.dimensions:
             raise ValueError(f"a query of {len(question.code)} dimensions cannot be compared in {self.dimensions}")
-        return Comparison(self._state, question)
+        return ScanQuery(self._state, question)
 
     def find_nearest(
         self, query: NDArray[np.float32], k: int, among: ArrayLike | None = None, without: ArrayLike | None = None
@@ -230,7 +230,7 @@ class VectorScan:
         return self.ask(QueryCode.of(query)).find_nearest(k, among, without)
 
 
-class Comparison:
+class ScanQuery:
     """A question beside the vectors of a scan as of one moment, each of which is compared once at most."""
 
     def __init__(self, state: "_State", question: QueryCode) -> None:

@@ -29,7 +29,7 @@ _FINGERPRINT_BYTES = _NONCE_BYTES = 32
 _LOCKED_BYTE = 1 << 30  # beyond all content, because Windows does not read what another has locked
 
 
-class _Answer(Struct, array_like=True):
+class _KeptAnswer(Struct, array_like=True):
     status: int
     headers: Sequence[tuple[bytes, bytes]]
     body: bytes
@@ -78,13 +78,13 @@ class IdempotencyKeys:
         sealed = content[_FINGERPRINT_BYTES:]
         with suppress(msgspec.DecodeError):  # whoever was at work was killed
             text = self._mask(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:])
-            answer = msgspec.msgpack.decode(text, type=_Answer)
+            answer = msgspec.msgpack.decode(text, type=_KeptAnswer)
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
             return Response(answer.body, answer.status, headers)
         return None
 
     def _write(self, answer: Response) -> bytes:
-        text = msgspec.msgpack.encode(_Answer(answer.status_code, answer.raw_headers, bytes(answer.body)))
+        text = msgspec.msgpack.encode(_KeptAnswer(answer.status_code, answer.raw_headers, bytes(answer.body)))
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return nonce + self._mask(nonce, text)
 

@@ -21,8 +21,8 @@ from memorist.store.key_set import Keys, decode_keys
 from memorist.store.metadata_index import MetadataIndex
 from memorist.store.records import NO_MATCHES, PART_BITS, Matches, Scope, VectorMatches
 from memorist.store.vector_mirror import (
-    Asked,
     MirroredVectors,
+    MirrorQuery,
     VectorMirror,
     count_live,
     read_live,
@@ -105,7 +105,7 @@ class SqliteVectors(MirroredVectors):
         mirror = self._find_mirror(model)
         return mirror is None or len(mirror.parts) > 0
 
-    def _match(self, asked: Asked, scope: Scope, limit: int) -> tuple[Matches, Matches]:
+    def _match(self, asked: MirrorQuery, scope: Scope, limit: int) -> tuple[Matches, Matches]:
         """Return the matches that pass the filter, and those without the filter."""
         filter = scope.filter
         if scope.is_listed or filter == NO_FILTER:
@@ -158,7 +158,7 @@ class SqliteVectors(MirroredVectors):
         """Return the scans, brought up to what is committed now; None if the model has no vectors yet."""
         try:
             image = scope.image if scope else None
-            # Asked before the changes are read: what is committed in between has another mark.
+            # MirrorQuery before the changes are read: what is committed in between has another mark.
             mark = self._database.read_mark() if image is None else image.mark
             if (mirror := self._follow(model, mark)) is not None:
                 return mirror
