@@ -131,8 +131,8 @@ def measure_search_options(
                     raise SystemExit("Error: a search of the bench found nothing, so its time is meaningless")
             times = time_in_turns(tasks, len(questions), passes)
             memory.searches.list(limit=1)
-            if memory.stats().recalls_lost:
-                raise SystemExit(f"Error: {memory.stats().recalls_lost} recalls were lost; their time cannot be compared")
+            if lost := memory.stats().recalls_lost:
+                raise SystemExit(f"Error: {lost} recalls were lost; their time cannot be compared")
     section, plain = "Search options: Memorist.search with filters, facets, recording", "a plain search"
     others = {"filters": "every filter", "facets": "every facet", "record": "recording", "as_of": "as of a time"}
     return [

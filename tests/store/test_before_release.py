@@ -167,7 +167,7 @@ class TestContent:
 
     @staticmethod
     def read_all_of_postgres(url: str) -> dict[str, Rows]:
-        """Return the rows of all tables but the log of changes."""
+        """Return the rows of all tables but the log of changes, and what counts writes: some texts are indexed anew."""
         with psycopg.connect(url) as connection:
             tables = connection.execute(
                 "select tablename from pg_tables where schemaname = 'public' and tablename <> '_migrations'"
@@ -177,7 +177,7 @@ class TestContent:
                     SQL("select * from {table} order by {table}::text").format(table=Identifier(name))
                 ).fetchall()
                 for (name,) in tables
-                if name not in LOGS
+                if name not in {*LOGS, "namespace_changes", "text_statistics"}
             }
 
     @pytest.fixture

@@ -12,8 +12,9 @@ import pytest
 
 import memorist
 from conftest import HashingEmbedder
-from memorist import AlreadyExists, Memorist, Memory, NotFound, StoreBusy
+from memorist import AlreadyExists, Memorist, Memory, NotFound, StoreBusy, StoreError
 from memorist.engine.project_view import ProjectView
+from memorist.store.group_commit import GroupCommit
 from processes import FORK_OPTIONS, forks, start_program, wait_for_end
 from timeouts import MAX_WAIT_SECONDS
 
@@ -177,3 +178,29 @@ def test_a_child_forked_while_threads_wait_for_one_another_adds_as_well(path: Pa
 
     with memorist.open(path, embedder="none") as memory:
         assert {one.content for one in memory.list(kind="child")} == {f"child {n}" for n in range(10)}
+
+
+def test_what_may_have_been_committed_is_not_written_again() -> None:
+    group = GroupCommit[str, str]()
+    begun, may_end, written = threading.Event(), threading.Event(), list[str]()
+
+    def write(given: Sequence[str]) -> Sequence[str]:
+        written.extend(given)
+        if given == ["first"]:
+            begun.set()
+            may_end.wait(MAX_WAIT_SECONDS)
+            return given
+        raise StoreError("the connection was lost; what was written last may have happened")
+
+    with ThreadPoolExecutor(3) as threads:
+        first = threads.submit(group.write, "first", write)
+        begun.wait(MAX_WAIT_SECONDS)
+        others = [threads.submit(group.write, name, write) for name in ("second", "third")]
+        deadline = time.monotonic() + MAX_WAIT_SECONDS
+        while group.waiting < 2 and time.monotonic() < deadline:
+            threading.Event().wait(0.01)
+        may_end.set()
+
+        assert first.result() == "first"
+        assert [type(one.exception()) for one in others] == [StoreError, StoreError]
+    assert sorted(written) == ["first", "second", "third"]

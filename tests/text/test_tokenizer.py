@@ -4,7 +4,6 @@ import apsw
 import pytest
 
 from memorist import Memorist
-from memorist.search.query import parse_query
 from memorist.text.tokenizer import fts5_option, list_stems, list_tokens
 
 MARKED = {
@@ -45,8 +44,18 @@ def test_a_word_of_marked_letters_is_found_and_no_part_of_it(memory: Memorist) -
     assert len(memory.search("लस", mode="keyword")) == 0
 
 
-def test_an_emoji_on_a_word_is_no_part_of_it(memory: Memorist) -> None:
-    memory.add("all my love to the team")
+@pytest.mark.parametrize("text", ["all my love\u2764\ufe0f to the team", "love 1\ufe0f\u20e3 team"])
+def test_a_mark_of_an_emoji_is_no_part_of_a_word(memory: Memorist, text: str) -> None:
+    memory.add(text)
 
-    assert [term.text for term in parse_query("love\u2764\ufe0f", "auto").terms] == ["love\u2764"]
-    assert len(memory.search("love\u2764\ufe0f", mode="keyword")) == 1
+    for query in ("love", "love\u2764\ufe0f", "team"):
+        assert len(memory.search(query, mode="keyword")) == 1
+    assert "\ufe0f" not in "".join(list_tokens(text))
+
+
+@pytest.mark.parametrize("query", ["x \u0304 of", '"x \u0304 of"', "x/\u0304/of"])
+def test_an_accent_on_nothing_is_searched_for_as_any_text(memory: Memorist, query: str) -> None:
+    memory.add("the x \u0304 of a sample")
+
+    assert len(memory.search(query, mode="keyword")) == 1
+    assert memory.facets(query, ["kind"]) is not None

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -339,3 +340,21 @@ def test_what_is_kept_for_keys_cannot_be_read_without_the_server(tmp_path: Path)
     assert len(kept) == 2
     assert not any(b"secret" in content for content in kept)
     assert not list(tmp_path.glob("memorist-serve-*"))
+
+
+def test_a_server_goes_on_where_its_temporary_folder_was_cleaned(tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with (
+        web_server(tmp_path / "memory.db", environ={"TMPDIR": str(temporary)}) as server,
+        closing(Connection(server)) as connection,
+    ):
+        for folder in temporary.iterdir():
+            shutil.rmtree(folder)
+
+        first, again = (
+            connection.ask("POST", "/api/v1/memories", {"content": "kept"}, Idempotency_Key="key") for _ in range(2)
+        )
+
+    assert first[0] == again[0] == 201
+    assert first[1] == again[1]

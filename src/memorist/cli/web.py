@@ -164,7 +164,8 @@ def _count_workers(context: CommandContext, asked: int | None) -> int:
         raise ConfigError(f"{wanted} workers cannot share a server on {where}: leave `workers` out, or set it to 1")
     if wanted is not None:
         return wanted
-    return min(os.cpu_count() or 1, _MAX_WORKERS) if can_share else 1
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(processors, _MAX_WORKERS) if can_share else 1
 
 
 def _find_secret(context: CommandContext) -> str:

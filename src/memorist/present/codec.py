@@ -55,7 +55,7 @@ def encode(value: Any) -> Any:
 
 
 def encode_json(value: Any) -> bytes:
-    """Return a value as the bytes of JSON, as `encode` has it: ten times faster."""
+    """Return a value, whose times are in UTC, as the bytes of JSON, as `encode` has it: ten times faster."""
     try:
         return _ENCODER.encode(_expand(value))
     except (OverflowError, UnicodeEncodeError):  # a number beyond 64 bits, or half of a character

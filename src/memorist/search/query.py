@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from memorist.records import MAX_PHRASE_WORDS, Query, Term
-from memorist.text.tokenizer import VARIATION_SELECTORS, list_tokens, split_unspaced, stem_words
+from memorist.text.tokenizer import list_tokens, split_unspaced, stem_words
 
 MAX_TERMS = 64  # further ones hardly narrow a query, and the index's parser has a depth limit
 MAX_QUERY_WORDS = 256  # of all terms together
@@ -68,7 +68,6 @@ def _split_terms(text: str, *, phrases: bool) -> tuple[Term, ...]:
     """Return the terms of a text, each once. Without `phrases`, quotation marks and stars are punctuation."""
     found: dict[Term, None] = {}
     words = 0
-    text = VARIATION_SELECTORS.sub("", text)
     for quoted, star, word in _TOKEN.findall(text if phrases else text.replace('"', " ")):
         for whole in _quoted_terms(quoted, star) if quoted else _word_terms(word, phrases=phrases):
             term = _shorten(whole)

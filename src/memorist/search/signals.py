@@ -243,7 +243,7 @@ RELEVANCE_MODELS = {BUNDLED: RelevanceModel(-6.75, (11.89, 7.0, 5.9, 2.34, -0.98
 _KEYWORD_RELEVANCE = (-3.6, 9.4)
 _ONE_WORD_SHARE = 0.35
 # The same where a word is rarely written as in the text, or its characters alone are found: what counts is how far a
-# text stands out. Fitted on Russian, Chinese, Thai and English questions, judged on Greek and Arabic: docs/quality.md.
+# text stands out. Fitted on XQuAD in Russian, Chinese, Thai and English, judged on others: docs/quality.md.
 _OTHER_SCRIPTS = (-3.9, 23.0)
 _ALL_WORDS = 0.99
 # A memory with every word that was looked up, such as a commit hash, is relevant whatever a language model makes of it.

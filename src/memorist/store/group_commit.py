@@ -3,16 +3,18 @@ Group commit: what several threads want to write at once is written in one trans
 
 A durable commit waits for the disk, and whoever writes alone has everybody else wait for that. So the first thread
 writes at once, and of those that come meanwhile, one writes for all of them as soon as it has ended. Nobody's call
-returns before the commit of what it has given. If a group fails, each thread writes what it has given by itself: it
-gets an error of its own, and what the others gave is kept. Only where the file stays locked, all are told so at once.
+returns before the commit of what it has given. If a group is refused for what one thread has given, each writes by
+itself: it gets an error of its own, and what the others gave is kept. Where the database itself fails, all are told so:
+the commit may have happened, and nothing is written twice.
 """
 
 import threading
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from memorist.errors import StoreBusy
+from memorist.errors import StoreError
 from memorist.forks import renew_after_fork
+from memorist.store.database import Conflict, Refused
 
 _MAX_TOGETHER = 64  # so that nobody waits long for what came after
 
@@ -26,7 +28,7 @@ class _Waiting(Generic[Given, Written]):
     def __init__(self, given: Given) -> None:
         self.given = given
         self.answer: list[Written] = []
-        self.refusal: StoreBusy | None = None
+        self.failure: StoreError | None = None
         self.leads = False  # it is this thread's turn to write
         self.woken = threading.Lock()
         self.woken.acquire()
@@ -63,8 +65,8 @@ class GroupCommit(Generic[Given, Written]):
             own.woken.acquire()
         if own.leads:
             self._lead(write)
-        if own.refusal:
-            raise StoreBusy(str(own.refusal)) from own.refusal
+        if own.failure:
+            raise type(own.failure)(str(own.failure)) from own.failure
         return own.answer[0] if own.answer else write([given])[0]
 
     def _lead(self, write: Callable[[Sequence[Given]], Sequence[Written]]) -> None:
@@ -74,12 +76,12 @@ class GroupCommit(Generic[Given, Written]):
         try:
             for one, answer in zip(group, write([one.given for one in group]), strict=True):
                 one.answer.append(answer)
-        except StoreBusy as exc:
-            for one in group:
-                one.refusal = exc  # all of them have waited for as long as it is allowed
-        except Exception:
+        except Exception as exc:
             if len(group) == 1:
                 raise
+            if isinstance(exc, StoreError) and not isinstance(exc, Conflict | Refused):  # of all, not of one
+                for one in group:
+                    one.failure = exc
         finally:
             with self._lock:
                 following = self._waiting[:1]

@@ -445,7 +445,7 @@ def list_places_of_turns(
     """
     Return the places in sessions of what was said there; None for a note that was made in a session.
 
-    A turn is of that kind, or its metadata name who spoke. For many rows, parsing all of it takes too long.
+    A turn is of that kind, or its metadata name who spoke, at any depth: for many rows, parsing them takes too long.
     """
     return [
         place if place is not None and (kind == TURN or _SAID_BY.search(about)) else None

@@ -55,7 +55,8 @@ class MirroredVectors(Vectors):
         mirror = self._find_mirror(model)
         if mirror is None or mirror.moment == moment:
             return mirror
-        with without_limit(), self._lock, self._database.reading() as connection:
+        # The connection first: others hold theirs while they wait for the lock.
+        with without_limit(), self._database.reading() as connection, self._lock:
             mirror = self._find_mirror(model)
             if mirror is None:
                 return None

@@ -36,6 +36,7 @@ _ENCODED_ROWS = 128  # rows encoded at a time, for the same reason
 _MAX_GATHER_SHARE = 1 / 8  # picking single rows costs several times what passing over them does
 _GROUPS_PER_RESULT = 8  # see `_select_best`: a floor that lets about 7 % more than the wanted rows through
 _MAX_SCAN_THREADS = 4
+_PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 _SHARED_BYTES = 8_000_000  # of codes that a thread compares at least: it takes many times as long as a hand-off
 _MAX_DEAD_SHARE = 1 / 4  # removed rows still cost time to pass over; past this share they are cleared away
 
@@ -93,7 +94,7 @@ class _ScanThreads:
 
     def compare(self, query: QueryCode, codes: Codes, weights: Scores) -> Scores:
         """Return the similarities of codes, given one over the length of each."""
-        shares = min(os.cpu_count() or 1, _MAX_SCAN_THREADS, codes.nbytes // _SHARED_BYTES)
+        shares = min(_PROCESSORS, _MAX_SCAN_THREADS, codes.nbytes // _SHARED_BYTES)
         if shares < 2:
             return query.compare(codes, weights)
         if self._pool is None:

@@ -24,8 +24,8 @@ _SCRIPT_SAMPLE = 1000  # characters of a text that decide which script it is in
 
 # Letters, digits, and marks, which are a part of letters: without them, an Indic word is cut at each vowel sign.
 _MARKED_WORDS = "L* N* Co Mc Mn"
-_UNICODE61 = ("remove_diacritics", "2", "categories", _MARKED_WORDS)
-VARIATION_SELECTORS = re.compile("[\ufe00-\ufe0f]")  # marks, too, but of no letter: of emoji
+_VARIATION_SELECTORS = "".join(map(chr, range(0xFE00, 0xFE10)))  # marks, too, but of emoji
+_UNICODE61 = ("remove_diacritics", "2", "categories", _MARKED_WORDS, "separators", _VARIATION_SELECTORS)
 
 _connections = threading.local()
 
@@ -72,7 +72,8 @@ def _tokenize(text: str, tokenizer: str) -> list[str]:
 def fts5_option(*, stemmed: bool) -> str:
     """Return the tokenizer as an option of a table of FTS5."""
     names = ("porter", "unicode61") if stemmed else ("unicode61",)
-    return f"tokenize = \"{' '.join((*names, *_UNICODE61[:3]))} '{_MARKED_WORDS}'\""
+    written = (option if option.isalnum() or "_" in option else f"'{option}'" for option in (*names, *_UNICODE61))
+    return f'tokenize = "{" ".join(written)}"'
 
 
 def fold(text: str) -> str:

@@ -58,12 +58,12 @@ from memorist.web.streams import Exports, ReaderStalled, import_upload, receive_
 
 STATIC = Path(__file__).parent / "static"
 _THREADS = min(16, 4 + (os.cpu_count() or 1))  # calls of the engine at once; each has a page cache of its own
-_IMPORTS = 2  # at once in all workers, as each may hold a whole document in memory; others wait, and keep no thread
+_IMPORTS = 2  # at once, shared out to the workers: each may hold a whole document; others wait, and keep no thread
 _MAX_WAITING = 500  # requests that wait for one of them
 _SECONDS, _SLOW_SECONDS = 60.0, 900.0
 _GUESS_SECONDS = 0.5  # that a wrong token has to wait for its refusal
 _MAX_LOGIN_BYTES = 8192
-_MAX_GUESSES = 20  # that wait at once, in all workers
+_MAX_GUESSES = 20  # that wait at once, shared out to the workers
 _NAMESPACE = "memorist-namespace"
 _SAFE = ("GET", "HEAD")
 _RECORDABLE = ("search", "review.compare")  # operations that may record themselves

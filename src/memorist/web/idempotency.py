@@ -59,6 +59,9 @@ class IdempotencyKeys:
             raise Refusal(400, "bad-idempotency-key", "an Idempotency-Key has 1 to 255 printable ASCII characters")
         fingerprint = hashlib.sha256(b"\0".join(request)).digest()
         name = hashlib.sha256(f"{caller}\0{key}".encode(errors="surrogatepass")).hexdigest()
+        # Programs that clean temporary folders may have removed it: the answers are gone then, and not the server.
+        self._folder.parent.mkdir(0o700, exist_ok=True)
+        self._folder.mkdir(0o700, exist_ok=True)
         with _open_locked(self._folder / name, fingerprint) as file:
             is_expired = os.fstat(file.fileno()).st_mtime < time.time() - _KEY_SECONDS
             content = b"" if is_expired else file.read()
@@ -99,8 +102,8 @@ class IdempotencyKeys:
             return
         self._unswept = size = 0
         found: list[tuple[int, int, str]] = []
-        for entry in os.scandir(self._folder):
-            with suppress(OSError):
+        with suppress(OSError):
+            for entry in os.scandir(self._folder):
                 found.append((entry.stat().st_mtime_ns, entry.stat().st_size, entry.path))
         for number, (_, length, path) in enumerate(sorted(found, reverse=True)):
             size += length

@@ -74,7 +74,15 @@ class Supervisor:
     def _keep_running(self) -> None:
         """Run one worker after the other."""
         delay = _FIRST_DELAY_SECONDS
-        while (worker := self._start()) is not None:
+        while not self._stopping.is_set():
+            try:
+                worker = self._start()
+            except OSError as exc:  # too many processes, or no memory for one
+                _log.warning("no worker could be started (%s); the next try is in %g s", exc, _MAX_DELAY_SECONDS)
+                self._stopping.wait(_MAX_DELAY_SECONDS)
+                continue
+            if worker is None:
+                return
             started = time.monotonic()
             code = worker.wait()
             with self._lock:
@@ -99,7 +107,7 @@ class Supervisor:
             )
             self._running.append(worker)
         assert worker.stdin is not None
-        with suppress(BrokenPipeError):  # it has died already
+        with suppress(BrokenPipeError, ValueError):  # it has died already, or is to end
             worker.stdin.write(self._task)
             worker.stdin.flush()
         return worker

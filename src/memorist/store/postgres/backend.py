@@ -31,9 +31,19 @@ class PostgresBackend:
     ) -> None:
         self.database = PostgresDatabase(url, namespace=namespace, read_only=read_only, busy_timeout=busy_timeout)
         self.database.before_commit = self._end_transaction
+        if not read_only:
+            self._index_waiting()
         self.images = Followers(self.database, image_bytes, counts_apart=True)
         self._image_bytes = image_bytes
         self._added = 0  # memories since plans were made anew
+
+    def _index_waiting(self) -> None:
+        """Index the texts that a newer schema has queued; each other namespace does so when it is opened."""
+        with self.database.reading() as connection:
+            is_waiting = connection.fetch_value("select exists (select 1 from unindexed)")
+        if is_waiting:
+            with self.database.writing():
+                pass  # which indexes them before it ends
 
     def _end_transaction(self, connection: Connection) -> None:
         index_queued(connection)

@@ -419,10 +419,6 @@ class PostgresKeywordIndex:
     def select_sharing(
         self, connection: Connection, words: Mapping[str, str], least: int, *, closely: bool
     ) -> tuple[str, dict[str, Any], bool]:
-        # The image counts the words of all texts, but takes in what was written since at first.
-        if closely and (image := self._follower.refresh()):
-            keys = image.index.find_sharing(words, least)
-            return "select value as rid from @keys(:sharing)", {"sharing": str(keys.tolist())}, True
         longest_first = sorted(words.values(), key=lambda word: -len(word))  # long words are rare
         query = Query("", raw=write_sharing(longest_first, least))
         sql, values, _ = self.select_matching(connection, query, Scope(NO_FILTER), (), filtered=False)

@@ -20,6 +20,7 @@ from memorist.text import tokenizer
 STORED_COLUMNS = ("title", "content", "tags", "source", "segments", "facts")  # as `memory_texts.columns` numbers them
 
 MAX_LEXEME_CHARACTERS = 255  # a key of the vocabulary must fit into a page of its index
+_ACCENT = "\u0301"  # no token begins with one
 _MAX_POSITION = 16_382  # PostgreSQL takes everything behind it for 16,383
 MAX_POSITIONS = 255  # of one token
 _MAX_BYTES = 1_000_000  # of a tsvector; PostgreSQL's limit is 1 MB
@@ -49,12 +50,15 @@ def tokenize_columns(texts: Mapping[str, str | None], *, stemmed: bool) -> TextT
             continue
         columns.append((number, place))
         for at, token in enumerate(tokens, place):
-            if not token:  # an accent on nothing
-                continue
-            positions.setdefault(token[:MAX_LEXEME_CHARACTERS], []).append(at)
+            positions.setdefault(_to_lexeme(token), []).append(at)
         length += len(tokens)
         place += len(tokens) + 1
     return TextTokens(positions, length, tuple(columns))
+
+
+def _to_lexeme(token: str) -> str:
+    """Return a token as PostgreSQL keeps it, which has no empty ones: an accent on nothing is one to the tokenizer."""
+    return token[:MAX_LEXEME_CHARACTERS] or _ACCENT
 
 
 def write_tsvector(positions: Positions) -> tuple[str, bool]:
@@ -124,7 +128,7 @@ class Phrase(Struct, frozen=True):
     @classmethod
     def from_atom(cls, atom: QueryToken, *, stemmed: bool) -> "Phrase":
         tokens = tokenizer.list_stems(atom.text) if stemmed else tokenizer.list_tokens(atom.text)
-        return cls(tuple(token[:MAX_LEXEME_CHARACTERS] for token in tokens), atom.prefix)
+        return cls(tuple(map(_to_lexeme, tokens)), atom.prefix)
 
     @property
     def is_word(self) -> bool:

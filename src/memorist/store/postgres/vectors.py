@@ -29,7 +29,7 @@ from memorist.arguments import Filter
 from memorist.errors import EmbedderError, StoreError
 from memorist.records import Model
 from memorist.store.database import Connection
-from memorist.store.filters import filter_conditions
+from memorist.store.filters import MAX_SCOPE_KEYS, filter_conditions
 from memorist.store.image import Image
 from memorist.store.image_follower import IMAGE_BYTES
 from memorist.store.metadata_index import MetadataIndex
@@ -165,9 +165,13 @@ class PostgresVectors(MirroredVectors):
                 if time.monotonic() < self._next_loads.get(model.name, 0.0):
                     return None
                 self._next_loads[model.name] = math.inf
-            threading.Thread(
+            loading = threading.Thread(
                 target=self._try_to_load, args=(model, image.nbytes), name="memorist-vectors", daemon=True
-            ).start()
+            )
+            try:
+                loading.start()
+            except RuntimeError:  # no thread available
+                self._next_loads[model.name] = time.monotonic() + _RELOAD_SECONDS
         return mirror
 
     def _try_to_load(self, model: Model, taken: int) -> None:
@@ -187,6 +191,8 @@ class PostgresVectors(MirroredVectors):
 
     def _ask_server(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches:
         wall = scope.filter.restriction
+        if scope.keys is not None and len(scope.keys) > MAX_SCOPE_KEYS:
+            scope = replace(scope, keys=None)  # an image lists more than should be sent
         # The index of fields may be changed between two statements that do not see one moment.
         is_filtered = scope.filter.metadata is not None and scope.keys is None
         with self._database.snapshot() if is_filtered else self._database.reading() as connection:

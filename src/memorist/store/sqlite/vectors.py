@@ -158,11 +158,11 @@ class SqliteVectors(MirroredVectors):
         """Return the scans, brought up to what is committed now; None if the model has no vectors yet."""
         try:
             image = scope.image if scope else None
-            # MirrorQuery before the changes are read: what is committed in between has another mark.
+            # Asked before the changes are read: what is committed in between has another mark.
             mark = self._database.read_mark() if image is None else image.mark
             if (mirror := self._follow(model, mark)) is not None:
                 return mirror
-            with without_limit(), self._lock, self._database.snapshot() as connection:
+            with without_limit(), self._database.snapshot() as connection, self._lock:
                 mirror = _load_mirror(connection, self._namespace, model)
                 self._keep(model, mirror)
                 return mirror

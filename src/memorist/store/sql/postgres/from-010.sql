@@ -62,3 +62,10 @@ begin
   return null;
 end $$;
 create trigger sessions_hidden after update of deleted_at on sessions for each row execute function sessions_hidden();
+
+-- Marks are a part of words by now: texts that may have some are cut into words again, when the namespace is opened.
+insert into unindexed(tenant, rid)
+  select m.tenant, m.rid from memories m
+  where m.deleted_at is null and octet_length(concat_ws('', m.title, m.content, m.tags, m.facts))
+    <> char_length(concat_ws('', m.title, m.content, m.tags, m.facts))
+  on conflict do nothing;

@@ -155,7 +155,8 @@ end;
 
 -- Full text: one stemmed index for words, one unstemmed for beginnings of words (a stem is no beginning).
 -- Both read their content from the view of live rows, so that a rebuild never brings back what was forgotten.
--- Marks (Mc, Mn) are a part of words: without them, an Indic word would be cut at each vowel sign.
+-- Marks (Mc, Mn) are a part of words: without them, an Indic word would be cut at each vowel sign. Those of emoji, which
+-- cannot be seen, are not: between the quotes of `separators` are U+FE00 to U+FE0F.
 
 create view memories_live as
   select rid, title, content, tags, source, segments, facts
@@ -165,12 +166,12 @@ create view memories_live as
 create virtual table memories_stems using fts5(
   content, title, tags, source, segments, facts,
   content = memories_live, content_rowid = rid,
-  tokenize = 'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mc Mn'''
+  tokenize = 'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mc Mn'' separators ''︀︁︂︃︄︅︆︇︈︉︊︋︌︍︎️'''
 );
 create virtual table memories_words using fts5(
   content, title, tags, source, segments, facts,
   content = memories_live, content_rowid = rid,
-  tokenize = 'unicode61 remove_diacritics 2 categories ''L* N* Co Mc Mn'''
+  tokenize = 'unicode61 remove_diacritics 2 categories ''L* N* Co Mc Mn'' separators ''︀︁︂︃︄︅︆︇︈︉︊︋︌︍︎️'''
 );
 
 -- A merge that is asked for joins segments from two on, not from four. And an index gathers words in memory and writes

@@ -71,18 +71,19 @@ end;
 -- Vectors of few dimensions are packed as they are stored, not rounded any more.
 update vector_blocks set data = null, parts = null where model in (select model from models where dimensions < 128);
 
--- Marks (Mc, Mn) are a part of words: without them, an Indic word would be cut at each vowel sign.
+-- Marks (Mc, Mn) are a part of words: without them, an Indic word would be cut at each vowel sign. Those of emoji, which
+-- cannot be seen, are not: between the quotes of `separators` are U+FE00 to U+FE0F.
 drop table if exists memories_stems;
 drop table if exists memories_words;
 create virtual table memories_stems using fts5(
   content, title, tags, source, segments, facts,
   content = memories_live, content_rowid = rid,
-  tokenize = 'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mc Mn'''
+  tokenize = 'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mc Mn'' separators ''︀︁︂︃︄︅︆︇︈︉︊︋︌︍︎️'''
 );
 create virtual table memories_words using fts5(
   content, title, tags, source, segments, facts,
   content = memories_live, content_rowid = rid,
-  tokenize = 'unicode61 remove_diacritics 2 categories ''L* N* Co Mc Mn'''
+  tokenize = 'unicode61 remove_diacritics 2 categories ''L* N* Co Mc Mn'' separators ''︀︁︂︃︄︅︆︇︈︉︊︋︌︍︎️'''
 );
 
 insert into memories_stems(memories_stems, rank) values ('usermerge', 2);
