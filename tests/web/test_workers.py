@@ -55,7 +55,8 @@ class Connection:
         """The process that has accepted this connection."""
         ends = [f"0100007F:{port:04X}" for port in (self._server.address[1], self._connection.sock.getsockname()[1])]
         rows = map(str.split, Path("/proc/net/tcp").read_text().splitlines())
-        (inode,) = (row[9] for row in rows if row[1:4] == [*ends, "01"])  # established
+        # Established; the system may list one twice while others come and go.
+        (inode,) = {row[9] for row in rows if row[1:4] == [*ends, "01"]}
         (worker,) = (worker for worker in list_workers(self._server) if f"socket:[{inode}]" in list_files(worker))
         return worker
 
