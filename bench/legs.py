@@ -126,8 +126,8 @@ def measure_search_options(
                 "record": lambda n: memory.search(questions[n], record="reinforce"),
                 "as_of": lambda n: memory.search(questions[n], as_of="now"),
             }  # fmt: skip
-            for number, task in enumerate(tasks.values()):
-                if not task(number):
+            for task in tasks.values():
+                if not any(task(number) for number in range(min(20, queries))):  # one of few memories may find none
                     raise SystemExit("Error: a search of the bench found nothing, so its time is meaningless")
             times = time_in_turns(tasks, len(questions), passes)
             memory.searches.list(limit=1)
