@@ -55,8 +55,7 @@ _SUPERSEDED_KEYS = """
     select rid from memories @hint(memories_superseded)
     where namespace = :namespace and valid_until is not null and deleted_at is null
 """
-_ANY_SUPERSEDED = """exists (
-    select 1 from memories where namespace = :namespace and valid_until is not null and deleted_at is null)"""
+_ANY_SUPERSEDED = f"exists ({_SUPERSEDED_KEYS})"
 
 
 def is_unexpired(memory: str, *, past: bool = False) -> str:
@@ -181,10 +180,11 @@ def filter_clauses(filter: Filter, *, past: bool = False) -> tuple[dict[str, str
 
 
 MONTH = "@month(m.created_at)"
+# A list, so that a database can begin with it: a session has few memories, and a namespace many.
 _IN_SESSION = """
-    exists (
-        select 1 from session_memories u
-        where u.rid = m.rid and u.sid = (select sid from sessions where namespace = :namespace and id = :session) {})
+    m.rid in (
+        select u.rid from session_memories u
+        where u.sid = (select sid from sessions where namespace = :namespace and id = :session) {})
 """
 
 
