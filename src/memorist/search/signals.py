@@ -130,7 +130,8 @@ class Evidence(Struct, frozen=True):
 
     `terms` counts the words that the query is about. A `lookup` is a query of nothing else, or of an identifier: who
     types only a word wants what has it. `background` is the similarity of what else was found, `word_background` its
-    coverage. Words of a query that is not `latin` are inflected, or not told apart from those of grammar.
+    coverage, which counts in other scripts. Words of a query that is not `latin` are inflected, or not told apart from
+    those of grammar.
     """
 
     terms: int
@@ -144,12 +145,13 @@ class Evidence(Struct, frozen=True):
         cls, query: Query, similarities: Floats, coverage: Floats, owners: Sequence[str | int] | None = None
     ) -> "Evidence":
         """The numbers are those of all candidates; `owners` their documents, each of which counts once."""
+        latin = is_mostly_latin(query.text)
         return cls(
             len(query.terms),
             not query.stopwords or any(term.exact for term in query.terms),
-            is_mostly_latin(query.text),
+            latin,
             _mean_of_others(similarities, owners, _USUAL_SIMILARITY, _PRIOR_WEIGHT),
-            _mean_of_others(coverage, owners, _USUAL_COVERAGE, _COVERAGE_PRIOR_WEIGHT),
+            0.0 if latin else _mean_of_others(coverage, owners, _USUAL_COVERAGE, _COVERAGE_PRIOR_WEIGHT),
         )
 
     def of_words(self, coverage: Floats) -> Floats:

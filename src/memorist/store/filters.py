@@ -51,11 +51,11 @@ CHANGED = """(
     or exists (select 1 from facts f where f.rid = m.rid and f.created_at > :as_of))"""
 EXISTED = "@earlier(m.created_at, m.recorded_at) <= :as_of"
 
-_SUPERSEDED_KEYS = """
+SUPERSEDED_KEYS = """
     select rid from memories @hint(memories_superseded)
     where namespace = :namespace and valid_until is not null and deleted_at is null
 """
-_ANY_SUPERSEDED = f"exists ({_SUPERSEDED_KEYS})"
+_ANY_SUPERSEDED = f"exists ({SUPERSEDED_KEYS})"
 
 
 def is_unexpired(memory: str, *, past: bool = False) -> str:
@@ -293,7 +293,7 @@ class Scopes:
 
     def _read_hidden(self, connection: Connection, filter: Filter, superseded: bool, expired: bool) -> KeySet | None:
         """Return the memories that were superseded, unless the filter lets them pass, or have expired, if any."""
-        queries = [_SUPERSEDED_KEYS] if superseded and not filter.superseded else []
+        queries = [SUPERSEDED_KEYS] if superseded and not filter.superseded else []
         queries += [select_expired("@now")] if expired else []
         if not queries:
             return None

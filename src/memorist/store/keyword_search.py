@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from memorist.arguments import Filter
 from memorist.records import MAX_PHRASE_WORDS, Match, Query, Term
 from memorist.store.database import Connection
-from memorist.store.filters import MAX_SCOPE_KEYS, filter_conditions
+from memorist.store.filters import MAX_SCOPE_KEYS, SUPERSEDED_KEYS, filter_conditions
 from memorist.store.records import Scope
 from memorist.store.rows import MEMORIES_CHANGED_SINCE
 from memorist.store.word_matching import (
@@ -50,11 +50,6 @@ _MAX_FILTERED_SUBSTRING_ROWS, _MAX_SUBSTRING_ROWS = 2000, 20_000  # looking insi
 MAX_FACET_ROWS = 30_000  # rows with any of the words; of more, only those behind the pruning are counted
 
 Pruning = list[tuple[QueryToken, ...]]
-
-_SUPERSEDED_ROWS = """
-    select rid from memories @hint(memories_superseded)
-    where namespace = :namespace and valid_until is not null and deleted_at is null
-"""
 
 
 class Expression(Struct, frozen=True):
@@ -118,7 +113,7 @@ class KeywordSearch(Struct):
             is_narrow=(
                 scope.keys is not None and len(scope.keys) <= MAX_SCOPE_KEYS and query.any_of and len(expressions) == 1
             ),
-            hidden_rows=_SUPERSEDED_ROWS if hides else None,
+            hidden_rows=SUPERSEDED_KEYS if hides else None,
             restricted=scope.filter.restricted,
             stemmed=query.stemmed,
         )
